@@ -7,6 +7,8 @@ from collections.abc import Callable
 from kscope.fixes import counted
 from kscope.fixes.algebra.onward import ANEW
 from kscope.fixes.given.setting import Setting
+from kscope.fixes.packed.extremes import LOOKED, looked_through
+from kscope.fixes.packed.quads import pairs_stored
 from kscope.fixes.pipeline.batched import waits_one_by_one
 from kscope.fixes.template.chain import a_round, one_chain
 from kscope.fixes.thread.first import BEHIND, all_behind

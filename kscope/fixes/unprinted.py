@@ -31,9 +31,9 @@ REASONS: dict[str, str] = {
     ),
     "MEM112": (
         "played on numbers, the kernel makes no product of two square matrices, and no instance of its template that "
-        "makes more a thread comes out the same; nor is it each row with each column, nor do all "
-        "threads of a block read whole rows alike: a larger tile of anything else takes the bounds and the layout "
-        "of the data, which the code does not hold"
+        "makes more a thread comes out the same; nor is it each row with each column, nor the extreme of a window "
+        "around each element, nor do all threads of a block read whole rows alike: a larger tile of anything else "
+        "takes the bounds and the layout of the data, which the code does not hold"
     ),
     "MEM115": "a stride in memory is the data's layout: who else uses it is not in the code",
     "MEM117": "the tile's shape is spread over the whole kernel: no single line of it can be changed with a proof",

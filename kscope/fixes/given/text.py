@@ -123,15 +123,13 @@ def spans_edited(setting: Setting, text: Text, spans: Iterable[Span]) -> list[Ed
     return [e for e in out if e.was != e.becomes]
 
 
-def rows_replaced(code: str, start: int, end: int, new: str) -> list[Span]:
-    """A span over several lines: its text on the first of them, nothing on the others."""
-    out: list[Span] = []
-    while start < end:
-        stop = code.find("\n", start, end)
-        stop = end if stop < 0 else stop
-        out.append((start, stop, new))
-        start, new = stop + 1, ""
-    return out
+def by_line(code: str, span: Span) -> list[Span]:
+    """A span over several lines as one a line: what is new stands on the first."""
+    out, (start, end, new) = [], span
+    while (line := code.find("\n", start, end)) >= 0:
+        out.append((start, line, new))
+        start, new = line + 1, ""
+    return [*out, (start, end, new)]
 
 
 def plain(expression: str, text: str = "") -> str:

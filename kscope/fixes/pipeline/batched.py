@@ -12,7 +12,7 @@ from kscope.features.sass.listing import Listing
 from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import evaluated
-from kscope.fixes.given.text import Loop, closing, kernel_text, loops, rows_replaced, spans_edited, statement_end
+from kscope.fixes.given.text import Loop, by_line, closing, kernel_text, loops, spans_edited, statement_end
 from kscope.fixes.pipeline.effects import changed
 from kscope.fixes.pipeline.rounds import given, live, numbers
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -61,7 +61,7 @@ def fixes(asked: Asked) -> list[Fix]:
     (one,) = found
     few = _few(one, known)
     pure, new = _run(code, issued, few) if few else _pure(code, issued), _written(one, few)
-    edits = spans_edited(setting, text, rows_replaced(way, one.loop.span[0], one.loop.body[1], new)) if new else []
+    edits = spans_edited(setting, text, by_line(way, (one.loop.span[0], one.loop.body[1], new))) if new else []
     if not edits or not pure:
         return refused
     played = _played()

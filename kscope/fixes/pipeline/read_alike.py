@@ -15,7 +15,7 @@ from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import SIZES, evaluated
-from kscope.fixes.given.text import Loop, Text, kernel_text, loops, rows_replaced, shape, spans_edited
+from kscope.fixes.given.text import Loop, Text, by_line, kernel_text, loops, shape, spans_edited
 from kscope.fixes.pipeline.rounds import given, live, numbers
 from kscope.fixes.pipeline.row_reads import Read, alike
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -52,7 +52,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if not compared:
         return []
     new = written(way, loop, found, rows, known, launch.block)
-    edits = spans_edited(setting, text, rows_replaced(way, loop.span[0], loop.body[1], new))
+    edits = spans_edited(setting, text, by_line(way, (loop.span[0], loop.body[1], new)))
     words = sum(code.executed[i] * code.classes[i].bytes / 4 for i in loads)
     more = sum(r.words * SIZES[r.kind] * rows for r in found)
     names = ", ".join(r.name for r in found)

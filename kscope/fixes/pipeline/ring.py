@@ -10,7 +10,7 @@ from kscope.fixes.given.conditions import not_written, proved, reads, shown, wri
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Span, Text, kernel_text, loops, rows_replaced, spans_edited
+from kscope.fixes.given.text import Span, Text, by_line, kernel_text, loops, spans_edited
 from kscope.fixes.pipeline.copies import Tile
 from kscope.fixes.pipeline.rounds import SHARED, Round, given, live, numbers, read, tiles
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
@@ -172,7 +172,7 @@ def _edits(setting: Setting, text: Text, one: Round, slots: int, bytes_: int) ->
         f"  __syncthreads(); }}"
     )
     declared = _declared(setting, text, one, slots, bytes_)
-    return spans_edited(setting, text, [*rows_replaced(text.code, loop.span[0], loop.body[1], new), *declared])
+    return spans_edited(setting, text, [*by_line(text.code, (loop.span[0], loop.body[1], new)), *declared])
 
 
 def _tiles(one: Round, bytes_: int) -> str:

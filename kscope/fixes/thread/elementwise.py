@@ -13,7 +13,7 @@ from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import not_written, proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import evaluated
-from kscope.fixes.given.text import Span, Text, kernel_text, plain, shape, spans_edited
+from kscope.fixes.given.text import Span, Text, by_line, kernel_text, plain, shape, spans_edited
 from kscope.fixes.memory.neighbours import MOST, SEVERAL, WIDEST
 from kscope.fixes.thread.elements import Elements, elements
 from kscope.fixes.thread.side_by_side import Row, instantiated, width
@@ -77,7 +77,7 @@ def _fix(asked: Asked, text: Text, one: Elements, here: list[int], count: int) -
     if launched is None:
         return None
     grid, block, tried = launched
-    changed = [part for span in spans(text.code, one, count) for part in _by_line(text.code, span)]
+    changed = [part for span in spans(text.code, one, count) for part in by_line(text.code, span)]
     edits = spans_edited(setting, text, changed)
     if not edits:
         return None
@@ -142,16 +142,6 @@ def spans(code: str, one: Elements, count: int) -> list[Span]:
 
 def _loaded(row: Row, several: str) -> str:
     return f" = *reinterpret_cast<const {several}*>(&{row.name}[{row.at}])" if row.loaded else ""
-
-
-def _by_line(code: str, span: Span) -> list[Span]:
-    """A span that goes over several lines as one a line, of which the first has what is new."""
-    start, end, new = span
-    out: list[Span] = []
-    for line in code[start:end].split("\n"):
-        out.append((start, start + len(line), "" if out else new))
-        start += len(line) + 1
-    return out
 
 
 def _of_loop(one: Elements, rows: tuple[Row, ...], types: dict[Row, str], count: int, wide: str) -> list[Span]:
