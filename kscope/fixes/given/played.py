@@ -9,42 +9,57 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from kscope.fixes.given.grammar import Node, Parser, Unplayable
+from kscope.fixes.given.functions import addressed, called, packed
+from kscope.fixes.given.grammar import HALVES, Node, Parser, Unplayable
+from kscope.fixes.given.kinds import (
+    FLOATS,
+    Pointer,
+    Reference,
+    Values,
+    Vector,
+    as_float,
+    chosen,
+    part,
+    with_part,
+    words,
+)
 from kscope.fixes.given.lanes_played import SHUFFLES, WARP, all_or_none, shuffled
-from kscope.fixes.given.places import ATOMICS, MADE, Places, Pointer, Reference, Values, Vector, chosen, words
+from kscope.fixes.given.places import ATOMICS, Places
 from kscope.fixes.given.races import Races
 from kscope.fixes.given.remembered import remembered
-from kscope.fixes.given.whole_numbers import REAL, combined, drawn, real
+from kscope.fixes.given.whole_numbers import combined, drawn, real
 
 STEPS = 100_000_000  # numbers that are worked on in all: a second at most (judged)
 LEAST = 256  # of them that a step is taken for, however few it is of: what looking at its text costs
 ROUNDS = 4096  # of one loop
-_CALLS = {"fmaxf": np.maximum, "fminf": np.minimum, "max": np.maximum, "min": np.minimum, "fabsf": np.abs,
-          "__fadd_rn": np.add, "__fsub_rn": np.subtract, "__fmul_rn": np.multiply}  # fmt: skip
-_BITS = ("__float_as_int", "__int_as_float", "__float_as_uint", "__uint_as_float")
+_LOADS = ("__ldg", "__ldcs", "__ldcg", "__ldca", "__ldlu")
 
 
 class Rules(Struct, frozen=True):
     """How to play. literals: what fractions are: none (Unplayable), `drawn` (a whole number for each, so that sums stay
     exact), `real` (what they say, and arrays of floats hold them: then the order of operations shows in the last bits).
     races: whether threads that use one place with nothing between them are Unplayable. kinds: types of pointers that
-    are none to one word of four bytes. only: numbers of the blocks that are played, where not all are."""
+    are none to one word of four bytes. only: numbers of the blocks that are played, where not all are.
+    steps: most of them."""
 
     literals: str = ""
     races: bool = False
     kinds: Mapping[str, str] = {}
     only: tuple[int, ...] = ()
+    steps: int = STEPS
 
 
 class Played(Struct, frozen=True):
     """What a play took: elements that threads loaded from global memory and which of them, words of shared memory a
-    block and of local arrays a thread, barriers that warps passed."""
+    block and of local arrays a thread, barriers that warps passed; of words in global memory which block wrote them,
+    where races were looked for."""
 
     loads: int
     shared: int
     own: int = 0
     passed: int = 0
     read: Mapping[str, Any] = {}
+    writers: Mapping[str, Any] = {}
 
 
 PLAIN = Rules()
@@ -52,7 +67,7 @@ PLAIN = Rules()
 
 @remembered
 def play(
-    text: str, grid: tuple[int, int], block: tuple[int, int], memory: dict[str, Any], numbers: Mapping[str, int],
+    text: str, grid: tuple[int, ...], block: tuple[int, int], memory: dict[str, Any], numbers: Mapping[str, float],
     rules: Rules = PLAIN,
 ) -> Played:  # fmt: skip
     """Runs a kernel's body (from its brace on) on arrays, in place. memory: arrays of whole numbers by the names of
@@ -60,10 +75,12 @@ def play(
     number = {"drawn": drawn, "real": real}.get(rules.literals)
     body = Parser(text, number).body()
     try:
-        one = _Threads(grid, block, memory, numbers, rules)
+        one = _Threads((*grid, 1)[:3], block, memory, numbers, rules)
+        one.taken = addressed(body)
         with np.errstate(all="ignore"):
             one.run(body)
-        return Played(one.loads, one.shared, sum(one.own.values()), one.passed, one.read)
+        writers = one.races.writers() if one.races is not None else {}
+        return Played(one.loads, one.shared, sum(one.own.values()), one.passed, one.read, writers)
     except (IndexError, KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise Unplayable(str(error)) from error
 
@@ -72,24 +89,27 @@ class _Threads(Places):
     """All threads, step by step together."""
 
     def __init__(
-        self, grid: tuple[int, int], block: tuple[int, int], memory: dict[str, Any], numbers: Mapping[str, int],
+        self, grid: tuple[int, ...], block: tuple[int, int], memory: dict[str, Any], numbers: Mapping[str, float],
         rules: Rules,
     ) -> None:  # fmt: skip
         super().__init__(memory, rules.literals == "real")
-        blocks = np.array(rules.only or range(grid[0] * grid[1]))
+        blocks = np.array(rules.only or range(grid[0] * grid[1] * grid[2]))
+        self.halves = any(kind.startswith(HALVES) for kind in rules.kinds.values())
+        self.upper = any("bfloat16" in kind for kind in rules.kinds.values())
         size, self.blocks = block[0] * block[1], len(blocks)
         self.threads = size * self.blocks
         self.each = np.arange(self.threads)
         self.block, lane = self.each // size, self.each % size
         self.lane, self.warp = lane, self.block * -(-size // WARP) + lane // WARP
-        self.steps, self.passed = STEPS, 0
+        self.steps, self.passed = rules.steps, 0
         self.means = {name[4:]: getattr(self, name) for name in dir(self) if name.startswith("_of_")}
         self.races = Races(self.block, self.warp) if rules.races else None
         self.names = {
             **numbers, "threadIdx.x": lane % block[0], "threadIdx.y": lane // block[0], "threadIdx.z": 0,
-            "blockDim.x": block[0], "blockDim.y": block[1], "blockDim.z": 1, "blockIdx.z": 0,
-            "blockIdx.x": blocks[self.block] % grid[0], "blockIdx.y": blocks[self.block] // grid[0],
-            "gridDim.x": grid[0], "gridDim.y": grid[1], "gridDim.z": 1,
+            "blockDim.x": block[0], "blockDim.y": block[1], "blockDim.z": 1,
+            "blockIdx.x": blocks[self.block] % grid[0], "blockIdx.y": blocks[self.block] // grid[0] % grid[1],
+            "blockIdx.z": blocks[self.block] // (grid[0] * grid[1]) if grid[2] > 1 else 0,
+            "gridDim.x": grid[0], "gridDim.y": grid[1], "gridDim.z": grid[2],
         }  # fmt: skip
         self.names |= {name: Pointer(name, 0, (), *words(rules.kinds.get(name, ""))) for name in memory}
         self.on = np.ones(self.threads, dtype=bool)
@@ -133,10 +153,10 @@ class _Threads(Places):
     def _do_if(self, node: Node) -> None:
         test = self.value(node[1])
         was = self.on
-        for mask, part in ((np.asarray(test) != 0, node[2]), (np.asarray(test) == 0, node[3])):
+        for mask, then in ((np.asarray(test) != 0, node[2]), (np.asarray(test) == 0, node[3])):
             self.on = was & self.alive & mask
             if self.on.any():
-                self.run(part)
+                self.run(then)
         self.on = was & self.alive
 
     def _do_for(self, node: Node) -> None:
@@ -164,6 +184,8 @@ class _Threads(Places):
                 self.array(name, kind, tuple(int(self.value(d)) for d in dims), value, shared=shared)
             elif shared or dims:
                 raise Unplayable("a value of a block")
+            elif name in self.taken and not star:
+                self.kept(name, kind, value)
             else:
                 self.names[name] = self.first(kind, star, value)
 
@@ -175,16 +197,15 @@ class _Threads(Places):
 
     def _of_cast(self, node: Node) -> Values:
         _, kind, inner, stars = node
-        value, (width, size) = self.value(inner), words(kind)
+        value = self.value(inner)
         if isinstance(value, Pointer) != bool(stars) or stars > 1 or isinstance(value, Vector):
             raise Unplayable("a pointer as a number")
         if not stars:
-            if self.real and size * width and not kind.startswith(("float", "double")):
-                return np.trunc(value).astype(np.int64) if np.asarray(value).dtype.kind == "f" else value
-            return value
-        if value.size != size:
-            raise Unplayable("words of another size")
-        return Pointer(value.memory, value.at, (), width, size)
+            if self.real and kind.startswith(FLOATS):
+                return as_float(value)
+            whole = self.real and np.asarray(value).dtype.kind == "f"
+            return np.trunc(value).astype(np.int64) if whole else value
+        return self.recast(value, kind)
 
     def _of_name(self, node: Node) -> Values:
         known = self.names[node[1]]
@@ -202,7 +223,7 @@ class _Threads(Places):
         if to is not None:
             return self.got(to)
         whole = self.value(node[1])
-        return whole.parts[self._letter(node[2], len(whole.parts))]
+        return part(whole, self._letter(node[2], len(whole.parts) // whole.each))
 
     def _of_address(self, node: Node) -> Values:
         to = self.spot(node[1])
@@ -213,10 +234,10 @@ class _Threads(Places):
     def _of_choose(self, node: Node) -> Values:
         test, was = np.asarray(self.value(node[1])) != 0, self.on
         out = []
-        for mask, part in ((test, node[2]), (~test, node[3])):
+        for mask, side in ((test, node[2]), (~test, node[3])):
             self.on = was & mask
             if self.on.any():
-                out.append(self.value(part))
+                out.append(self.value(side))
         self.on = was
         return chosen(test, *out) if len(out) == 2 else out[0]
 
@@ -245,24 +266,20 @@ class _Threads(Places):
             a, b = b, a
         if isinstance(a, Pointer) and not isinstance(b, (Pointer, Vector)) and op in "+-":
             return a.moved(b if op == "+" else -b)
+        if op != "," and (isinstance(a, Vector) or isinstance(b, Vector)):
+            return packed(op, a, b)
         if self.real and op == "/" and "f" in (np.asarray(a).dtype.kind, np.asarray(b).dtype.kind):
             return a / b
         return combined(op, a, b)
 
     def _of_call(self, node: Node) -> Values:
+        if node[1] in _LOADS and len(node[2]) == 1:
+            return self.value(("deref", node[2][0]))
         given = [self.value(x) for x in node[2]]
         self.pay(self.threads)
-        if node[1] in ("fmaf", "__fmaf_rn"):
-            return given[0] * given[1] + given[2]
-        if node[1] in MADE and len(given) == MADE[node[1]] and not any(isinstance(x, (Pointer, Vector)) for x in given):
-            return Vector(tuple(given))
-        if node[1] in _BITS:
-            if np.any(np.asarray(given[0])[..., self.on if np.ndim(given[0]) else None] < 0):
-                raise Unplayable("bits of a negative number")  # those of others are in their order
-            return given[0]
         if node[1] in SHUFFLES:
             return shuffled(node[1], given, self.lane, self.on, self.alive, self.warp)
-        return (REAL[node[1]] if self.real and node[1] in REAL else _CALLS[node[1]])(*given)
+        return called(node[1], given, self.on, real=self.real, upper=self.upper)
 
     def _of_assign(self, node: Node) -> Values:
         _, op, target, right = node
@@ -284,14 +301,16 @@ class _Threads(Places):
             self.put(to, value)
         elif target[0] == "member":
             whole = self.value(target[1])
-            n = self._letter(target[2], len(whole.parts))
-            self._store(target[1], Vector((*whole.parts[:n], value, *whole.parts[n + 1 :])), None)
+            n = self._letter(target[2], len(whole.parts) // whole.each)
+            self._store(target[1], with_part(whole, n, value), None)
         elif target[0] != "name":
             raise Unplayable(target[0])
         else:
             old = self.names[target[1]]
             if isinstance(value, Pointer) and (not isinstance(old, Pointer) or value.dims[1:]):
                 raise Unplayable("a pointer as a number")
+            if self.real and not isinstance(old, Pointer) and np.asarray(old).dtype.kind == "f":
+                value = as_float(value)
             self.names[target[1]] = value if self.every else chosen(self.on, value, old)
 
     def pay(self, count: int = 0) -> None:

@@ -1,0 +1,230 @@
+"""The text of a kernel that multiplies matrices of two-byte numbers on the tensor cores: tiles copied to shared memory
+while others are used, fragments of 16 x 8 by ldmatrix and mma.sync, sums in float."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from kscope.fixes.tensor.given import Given
+from kscope.fixes.tensor.played import Layout, Product
+
+STATIC = 48 * 1024  # bytes of shared memory that a block has without being asked for (CUDA C++ Programming Guide)
+PAD = 8  # elements behind a row: rows of fragments then lie on banks of their own
+PIECE = 8  # elements of 16 bytes
+
+
+class Tile(Struct, frozen=True):
+    """Rows, columns and depth of a block's tile, how many of them are on their way or in use, warps along both sides,
+    blocks that an SM is to hold."""
+
+    rows: int
+    cols: int
+    deep: int
+    stages: int
+    warps: tuple[int, int]
+    blocks: int
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps[0] * self.warps[1]
+
+    def bytes(self, layout: Layout, size: int) -> int:
+        """Of shared memory: of the stages, or of the results that are put in order there. size: of a result."""
+        a, b = _side("A", self.rows, self.deep, layout), _side("B", self.cols, self.deep, layout)
+        return 2 * max(self.stages * (a.words + b.words), self.rows * (self.cols + PAD) if size == 2 else 0)
+
+
+class _Side(Struct, frozen=True):
+    """How a factor's tile lies: with rows along the depth, or across it. pieces: of a row; long: elements of one."""
+
+    along: bool
+    rows: int
+    long: int
+    step: str
+
+    @property
+    def pitch(self) -> int:
+        return self.long + PAD
+
+    @property
+    def words(self) -> int:
+        return self.rows * self.pitch
+
+    @property
+    def pieces(self) -> int:
+        return self.long // PIECE
+
+
+def _side(factor: str, wide: int, deep: int, layout: Layout) -> _Side:
+    along = (not layout.turned_a) if factor == "A" else layout.turned_b
+    other = layout.rows[0] if factor == "A" else layout.cols[0]
+    return _Side(True, wide, deep, layout.k[0]) if along else _Side(False, deep, wide, other)
+
+
+OWN = set("T t lane rows cols from_a from_b to tiles sum copy s k0 u v e k a b i j x at load_a load_b next c h".split())
+THEIRS = {"parameters", "k", "n", "a_start", "b_start", "to", "a_load", "b_load", "times", "launch"}
+"""Parts in which names of the given kernel stand."""
+
+MARK = "\x01"
+KERNEL = """#include <cuda_pipeline.h>
+__global__ void __launch_bounds__({threads}, {blocks}) {name}_tiles({parameters}) {{
+  typedef {kind} T;
+  {shared}
+  int t = threadIdx.x, lane = t % 32, rows = t / 32 / {warps} * {warp_rows}, cols = t / 32 % {warps} * {warp_cols};
+  const T* from_a = {a_start};
+  const T* from_b = {b_start};
+  float sum[{high}][{wide}][4] = {{}};
+  auto copy = [&](int s, int k0) {{
+    T *u = tiles + s * {stage}, *v = u + {a_words};
+    #pragma unroll
+    for (int e = t; e < {a_all}; e += {threads})
+      __pipeline_memcpy_async(u + e / {a_pieces} * {a_pitch} + e % {a_pieces} * 8, from_a + {a_load}, 16);
+    #pragma unroll
+    for (int e = t; e < {b_all}; e += {threads})
+      __pipeline_memcpy_async(v + e / {b_pieces} * {b_pitch} + e % {b_pieces} * 8, from_b + {b_load}, 16);
+    __pipeline_commit();
+  }};
+  auto load_a = [](unsigned (&x)[4], const T* at) {{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4{a_trans}.shared.b16 {{%0, %1, %2, %3}}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"((unsigned)__cvta_generic_to_shared(at)));
+  }};
+  auto load_b = [](unsigned (&x)[4], const T* at) {{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4{b_trans}.shared.b16 {{%0, %1, %2, %3}}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"((unsigned)__cvta_generic_to_shared(at)));
+  }};
+  copy(0, 0);
+{loop}
+    #pragma unroll
+    for (int k = 0; k < {deep}; k += 16) {{
+      unsigned a[{high}][4], b[{pairs}][4];
+      #pragma unroll
+      for (int i = 0; i < {high}; i++) load_a(a[i], u + {a_at});
+      #pragma unroll
+      for (int j = 0; j < {pairs}; j++) load_b(b[j], v + {b_at});
+      #pragma unroll
+      for (int i = 0; i < {high}; i++)
+        #pragma unroll
+        for (int j = 0; j < {wide}; j++) {{
+          float* c = sum[i][j];
+          asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.{mma}.{mma}.f32 {{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, "
+                       "{{%8, %9}}, {{%0, %1, %2, %3}};"
+                       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                       : "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]),
+                         "r"(b[j / 2][j % 2 * 2]), "r"(b[j / 2][j % 2 * 2 + 1]));
+        }}
+    }}
+  }}
+{store}
+}}
+// launch: {launch}"""
+ONCE = """  {{
+    const T *u = tiles, *v = u + {a_words};
+    __pipeline_wait_prior(0);
+    __syncthreads();"""
+ROUNDS = """  for (int k0 = 0, s = 0; k0 < {k}; k0 += {deep}, s ^= 1) {{
+    const T *u = tiles + s * {stage}, *v = u + {a_words};
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    if (k0 + {deep} < {k}) copy(s ^ 1, k0 + {deep});"""
+FLOATS = """  float* to = {to};
+  #pragma unroll
+  for (int e = 0; e < {halves}; e++) {{
+    int h = e % 2, j = e / 2 % {wide}, i = e / 2 / {wide};
+    *(float2*)&to[(size_t)(rows + i * 16 + h * 8 + lane / 4) * {n} + cols + j * 8 + lane % 4 * 2] =
+        make_float2(sum[i][j][h * 2]{times}, sum[i][j][h * 2 + 1]{times});
+  }}"""
+HALVES = """  T* to = {to};
+  __syncthreads();
+  #pragma unroll
+  for (int e = 0; e < {halves}; e++) {{
+    int h = e % 2, j = e / 2 % {wide}, i = e / 2 / {wide};
+    *({pair}*)(tiles + (rows + i * 16 + h * 8 + lane / 4) * {out_pitch} + cols + j * 8 + lane % 4 * 2) =
+        {rounded}(sum[i][j][h * 2]{times}, sum[i][j][h * 2 + 1]{times});
+  }}
+  __syncthreads();
+  #pragma unroll
+  for (int e = t; e < {out_all}; e += {threads})
+    *(uint4*)&to[(size_t)(e / {out_pieces}) * {n} + e % {out_pieces} * 8] =
+        *(const uint4*)(tiles + e / {out_pieces} * {out_pitch} + e % {out_pieces} * 8);"""
+LOAD = {True: "(size_t)(e / {0}) * {1} + k0 + e % {0} * 8", False: "(size_t)(k0 + e / {0}) * {1} + e % {0} * 8"}
+AT = {
+    ("A", True): "(rows + i * 16 + lane % 16) * {pitch} + k + lane / 16 * 8",
+    ("A", False): "(k + lane / 16 * 8 + lane % 8) * {pitch} + rows + i * 16 + lane / 8 % 2 * 8",
+    ("B", True): "(cols + j * 16 + lane % 8 + lane / 16 * 8) * {pitch} + k + lane / 8 % 2 * 8",
+    ("B", False): "(k + lane % 16) * {pitch} + cols + j * 16 + lane / 16 * 8",
+}
+"""Where a lane's row of four matrices of 8 x 8 lies (PTX ISA, ldmatrix and mma.m16n8k16)."""
+
+
+def kernel(given: Given, found: Product, tile: Tile) -> str:
+    """The new kernel and its launch."""
+    bf16 = "bfloat16" in given.kinds[found.a]
+    size = 4 if given.kinds[found.c] == "float" else 2
+    lay, n = found.layout, found.layout.cols[0]
+    a, b = _side("A", tile.rows, tile.deep, lay), _side("B", tile.cols, tile.deep, lay)
+    high, wide = tile.rows // tile.warps[0] // 16, tile.cols // tile.warps[1] // 8
+    words = tile.bytes(lay, size) // 2
+    many = found.batches > 1
+    of_a, of_b, of_c = ((f"(size_t)blockIdx.z * {x} * {y} + " if many else "") for x, y in
+                        ((lay.rows[0], lay.k[0]), (lay.k[0], n), (lay.rows[0], n)))  # fmt: skip
+    parts = {
+        "name": given.name, "parameters": given.parameters, "kind": given.kind, "threads": tile.threads,
+        "blocks": tile.blocks, "warps": tile.warps[1], "warp_rows": tile.rows // tile.warps[0],
+        "warp_cols": tile.cols // tile.warps[1], "shared": _shared(given.name, words), "high": high, "wide": wide,
+        "pairs": wide // 2, "stage": a.words + b.words, "deep": tile.deep, "k": lay.k[0], "n": n,
+        "a_start": f"{found.a} + {of_a}{_start('y', tile.rows, a)}",
+        "b_start": f"{found.b} + {of_b}{_start('x', tile.cols, b)}",
+        "to": f"{found.c} + {of_c}(size_t)blockIdx.y * {tile.rows} * {n} + blockIdx.x * {tile.cols}",
+        "mma": "bf16" if bf16 else "f16", "halves": 2 * high * wide, "out_pitch": tile.cols + PAD,
+        "times": f" * {found.factor}" if found.factor else "", "pair": "__nv_bfloat162" if bf16 else "__half2",
+        "rounded": "__floats2bfloat162_rn" if bf16 else "__floats2half2_rn", "out_pieces": tile.cols // PIECE,
+        "out_all": tile.rows * tile.cols // PIECE, "launch": launched(given, found, tile),
+    }  # fmt: skip
+    for letter, side in (("a", a), ("b", b)):
+        load = LOAD[side.along]
+        parts |= {
+            f"{letter}_words": side.words, f"{letter}_all": side.rows * side.pieces, f"{letter}_pieces": side.pieces,
+            f"{letter}_pitch": side.pitch, f"{letter}_load": load.format(side.pieces, side.step),
+            f"{letter}_trans": "" if side.along else ".trans",
+            f"{letter}_at": AT[letter.upper(), side.along].format(pitch=side.pitch),
+        }  # fmt: skip
+    taken = {*re.findall(r"\w+", given.parameters), lay.k[0], n, lay.rows[0]}
+    theirs = {key: _marked(str(part), taken) if key in THEIRS else part for key, part in parts.items()}
+    loop, store = ONCE if tile.stages == 1 else ROUNDS, FLOATS if size == 4 else HALVES
+    text = KERNEL.replace("{loop}", loop).replace("{store}", store).format(**theirs)
+    for own in sorted(OWN & taken):
+        text = re.sub(rf"(?<![\w.{MARK}]){own}(?![\w{MARK}])", f"{own}_", text)
+    return text.replace(MARK, "")
+
+
+def _marked(text: str, names: set[str]) -> str:
+    """With what are names of the given kernel marked, so that none of the new one's own is taken for them."""
+    return re.sub(r"(?<![\w.])[A-Za-z_]\w*", lambda m: f"{MARK}{m[0]}{MARK}" if m[0] in names else m[0], text)
+
+
+def launched(given: Given, found: Product, tile: Tile) -> str:
+    lay = found.layout
+    square = found.rows == found.cols and len(given.sizes) == 1
+    rows = lay.rows[0] or (lay.cols[0] if square else "")
+    across = [_count(lay.cols[0], found.cols, tile.cols), _count(rows, found.rows, tile.rows)]
+    across += [str(found.batches)] if found.batches > 1 else []
+    size = tile.bytes(lay, 4 if given.kinds[found.c] == "float" else 2)
+    name, more = f"{given.name}_tiles", f", {size}" if size > STATIC else ""
+    first = f"cudaFuncSetAttribute({name}, cudaFuncAttributeMaxDynamicSharedMemorySize, {size}); " if more else ""
+    return f"{first}{name}<<<dim3({', '.join(across)}), {tile.threads}{more}>>>(...)"
+
+
+def _count(name: str, number: int, each: int) -> str:
+    return f"{name} / {each}" if name and not name.isdigit() else str(number // each)
+
+
+def _start(axis: str, wide: int, side: _Side) -> str:
+    return f"(size_t)blockIdx.{axis} * {wide}" + (f" * {side.step}" if side.along else "")
+
+
+def _shared(name: str, words: int) -> str:
+    if 2 * words <= STATIC:
+        return f"__shared__ __align__(128) T tiles[{words}];"
+    return f"extern __shared__ __align__(128) unsigned char {name}_bytes[];\n  T* tiles = (T*){name}_bytes;"

@@ -1,0 +1,103 @@
+"""Products of matrices of two-byte numbers on the FMA pipes: a kernel of the same parameters whose warps multiply
+fragments on the tensor cores."""
+
+from __future__ import annotations
+
+from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import proved, reads
+from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.tensor.given import Given, given_product
+from kscope.fixes.tensor.kernels import STATIC, Tile, kernel
+from kscope.fixes.tensor.played import Product, played_product
+from kscope.model.contract.fixes import Condition, Fix, Proof
+
+OLDEST = 80  # compute capability with cp.async and mma.m16n8k16 of both types
+SHALLOW = (Tile(64, 128, 64, 1, (2, 4), 4), Tile(64, 64, 64, 1, (2, 2), 6))
+TILES = (Tile(128, 128, 64, 2, (2, 4), 2), Tile(64, 64, 64, 2, (4, 2), 2))
+"""The best of those of one depth that were measured on an H200: products of depth 64, and deeper ones."""
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting = asked.setting
+    given = given_product(setting) if setting.launch is not None and setting.code.program.sm >= OLDEST else None
+    if given is None or setting.launch is None:
+        return []
+    found = played_product(given, setting.launch)
+    tile = _tile(setting, given, found) if found is not None else None
+    if found is None or tile is None:
+        return []
+    size = 4 if given.kinds[found.c] == "float" else 2
+    shared = tile.bytes(found.layout, size)
+    return [
+        Fix(
+            kind="tile",
+            title=f"tensor cores: tiles of {tile.rows} x {tile.cols} a block, fragments of 16 x 8",
+            language="cuda",
+            code=kernel(given, found, tile),
+            parameters={"tile": tile.rows, "tile.x": tile.cols, "depth": tile.deep, "block.x": tile.threads},
+            conditions=_conditions(given, found, tile),
+            proof=[_loads(setting, given, found, tile)],
+            costs=[f"{shared} bytes of shared memory a block" + (", which the host asks for" * (shared > STATIC))],
+            price=asked.finding.estimate if asked.finding.code == "CMP201" else None,  # a tile's is another one's
+        )
+    ]  # fmt: skip
+
+
+def _tile(setting: Setting, given: Given, found: Product) -> Tile | None:
+    """The largest tile that divides the result and leaves none of the SMs without."""
+    depth = _depth(given, found)
+    for tile in SHALLOW if depth == SHALLOW[0].deep and found.layout.k[0].isdigit() else TILES:
+        tiles = found.rows // tile.rows * (found.cols // tile.cols) * found.batches
+        even = not (found.rows % tile.rows or found.cols % tile.cols or depth % tile.deep)
+        if even and tiles >= setting.sms:
+            return tile
+    return None
+
+
+def _depth(given: Given, found: Product) -> int:
+    """What the text or the launch says of it; 0 where it is a parameter of its own."""
+    name = found.layout.k[0]
+    said = {found.layout.cols[0]: found.cols, found.layout.rows[0]: found.rows, **given.real}
+    return int(name) if name.isdigit() else said.get(name, 0)
+
+
+def _conditions(given: Given, found: Product, tile: Tile) -> list[Condition]:
+    lay = found.layout
+    what = f"{found.c} = {found.a}{chr(39) * lay.turned_a} {found.b}{chr(39) * lay.turned_b}"
+    what += f" * {found.factor}" if found.factor else ""
+    many = f", {found.batches} of them" if found.batches > 1 else ""
+    out = [
+        proved(f"{what}, row by row{many}", "values", found.compared,
+               "the kernel played on whole numbers drawn at random, every result compared; no thread comes between"),
+    ]  # fmt: skip
+    for name, each in ((lay.rows[0], tile.rows), (lay.cols[0], tile.cols), (lay.k[0], tile.deep)):
+        holds = f"{name} is a multiple of {each}"
+        if name and not name.isdigit() and not any(c.holds == holds for c in out):
+            known = given.real.get(name)
+            out.append(
+                reads(holds, f"it is {known}") if known else
+                Condition(holds=holds, state="check", why="as here; no edges")
+            )  # fmt: skip
+    if given.fixed:
+        why = "the new kernel is made for the numbers of this one"
+        out.append(Condition(holds="no other instance of the template is meant", state="check", why=why))
+    return [
+        *out,
+        Condition(holds="the matrices begin on 16 bytes", state="check", why="cudaMalloc's do, parts may not"),
+        Condition(holds="sums of floats in another order will do", state="check",
+                  why="products are exact, tensor cores add in an order of their own"),
+    ]  # fmt: skip
+
+
+def _loads(setting: Setting, given: Given, found: Product, tile: Tile) -> Proof:
+    """How much of the factors a multiplication takes: as was counted where the depth is known, else by the blocks."""
+    code, threads, depth = setting.code, getattr(setting.code, "threads", None), _depth(given, found)
+    now, what = 1 / found.block[0] + 1 / found.block[1], "elements of both factors that a block needs"
+    if threads is not None and depth:
+        loads = code.where(lambda ins, op: op.space == "global" and op.access == "load")
+        words = sum(total(threads, [i]) * code.classes[i].bytes / 2 for i in loads)
+        now, what = words / (found.rows * found.cols * found.batches * depth), "elements loaded from global memory"
+    return Proof(
+        what=f"{what} a multiplication", before=round(now, 4), after=round(1 / tile.rows + 1 / tile.cols, 4),
+        how=f"{tile.rows} rows and {tile.cols} columns of one depth serve {tile.rows} x {tile.cols} multiplications",
+    )  # fmt: skip
