@@ -23,7 +23,6 @@ VECTORS = {f"{kind}{n}": n for kind in ("float", "int", "uint", "double") for n 
 """Elements of a vector type."""
 
 HALVES, PAIRS = ("__half", "__nv_bfloat16"), ("__half2", "__nv_bfloat162")  # numbers of two bytes, two of them
-
 WHOLE = {"int32_t", "uint32_t", "int64_t", "uint64_t", "uint"}
 _TYPES = {"int", "unsigned", "float", "double", "size_t", "long", "short", "char", "bool", "auto", *WHOLE, *VECTORS,
           *HALVES, *PAIRS}  # fmt: skip
@@ -229,20 +228,22 @@ class Parser:
         if self.next() == "(" and (self.words[self.at + 1 : self.at + 2] or [""])[0] in _TYPES | {"const"}:
             self.need("(")
             kind, stars = self._cast(")")
-            return _cast_of(kind, stars, self._unary())
+            return self._as(kind, stars, self._unary())
         if op := self.take("*", "&"):
             return ("deref" if op == "*" else "address", self._unary())
         return self._postfix()
 
     def _cast(self, end: str) -> tuple[str, int]:
         """(type, stars) in front of the bracket that ends a cast; -1 for a reference."""
-        kind, _ = self.kind()
-        stars = 0
+        (kind, _), stars = self.kind(), 0
         while self.take("*", "const", "__restrict__"):
             stars += self.words[self.at - 1] == "*"
         stars = -1 if not stars and self.take("&") else stars
         self.need(end)
         return kind, stars
+
+    def _as(self, kind: str, stars: int, inner: Node) -> Node:
+        return ("cast", kind, inner, stars) if stars >= 0 else ("deref", ("cast", kind, ("address", inner), 1))
 
     def _arguments(self) -> list[Node]:
         self.need("(")
@@ -280,7 +281,7 @@ class Parser:
         if name in _CASTS:
             self.need("<")
             kind, stars = self._cast(">")
-            return _cast_of(kind, stars, self._arguments()[0])
+            return self._as(kind, stars, self._arguments()[0])
         if name in _DIMENSIONS:
             self.need(".")
             return ("name", f"{name}.{self.name()}")
@@ -288,10 +289,6 @@ class Parser:
             given = self._arguments()
             return ("cast", name, given[0], 0) if name in _TYPES and len(given) == 1 else ("call", name, given)
         return ("name", name)
-
-
-def _cast_of(kind: str, stars: int, inner: Node) -> Node:
-    return ("cast", kind, inner, stars) if stars >= 0 else ("deref", ("cast", kind, ("address", inner), 1))
 
 
 def _number(word: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from kscope.fixes.given.functions import addressed, called, packed
+from kscope.fixes.given.functions import addressed, called
 from kscope.fixes.given.grammar import HALVES, Node, Parser, Unplayable
 from kscope.fixes.given.kinds import (
     FLOATS,
@@ -24,10 +24,11 @@ from kscope.fixes.given.kinds import (
     words,
 )
 from kscope.fixes.given.lanes_played import SHUFFLES, WARP, all_or_none, shuffled
-from kscope.fixes.given.places import ATOMICS, Places
+from kscope.fixes.given.operators import Operators
+from kscope.fixes.given.places import ATOMICS
 from kscope.fixes.given.races import Races
 from kscope.fixes.given.remembered import remembered
-from kscope.fixes.given.whole_numbers import combined, drawn, real
+from kscope.fixes.given.whole_numbers import drawn, real
 
 STEPS = 100_000_000  # numbers that are worked on in all: a second at most (judged)
 LEAST = 256  # of them that a step is taken for, however few it is of: what looking at its text costs
@@ -85,7 +86,7 @@ def play(
         raise Unplayable(str(error)) from error
 
 
-class _Threads(Places):
+class _Threads(Operators):
     """All threads, step by step together."""
 
     def __init__(
@@ -240,37 +241,6 @@ class _Threads(Places):
                 out.append(self.value(side))
         self.on = was
         return chosen(test, *out) if len(out) == 2 else out[0]
-
-    def _of_unary(self, node: Node) -> Values:
-        one = self.value(node[2])
-        known = {"!": lambda v: np.asarray(v) == 0, "-": lambda v: -v, "~": lambda v: ~v, "+": lambda v: v}
-        return known[node[1]](one)
-
-    def _of_binary(self, node: Node) -> Values:
-        _, op, left, right = node
-        a = self.value(left)
-        b = self._decided(op, a, right) if op in ("&&", "||") else self.value(right)
-        self.pay(self.threads)
-        return self._combined(op, a, b)
-
-    def _decided(self, op: str, a: Values, right: Node) -> Values:
-        """The right side only where the left one does not decide."""
-        was = self.on
-        self.on = was & ((np.asarray(a) != 0) == (op == "&&"))
-        b = self.value(right) if self.on.any() else 0
-        self.on = was
-        return b
-
-    def _combined(self, op: str, a: Values, b: Values) -> Values:
-        if isinstance(b, Pointer) and op == "+":
-            a, b = b, a
-        if isinstance(a, Pointer) and not isinstance(b, (Pointer, Vector)) and op in "+-":
-            return a.moved(b if op == "+" else -b)
-        if op != "," and (isinstance(a, Vector) or isinstance(b, Vector)):
-            return packed(op, a, b)
-        if self.real and op == "/" and "f" in (np.asarray(a).dtype.kind, np.asarray(b).dtype.kind):
-            return a / b
-        return combined(op, a, b)
 
     def _of_call(self, node: Node) -> Values:
         if node[1] in _LOADS and len(node[2]) == 1:

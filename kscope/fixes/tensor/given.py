@@ -11,7 +11,7 @@ from kscope.fixes.given.grammar import HALVES
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import constants
 from kscope.fixes.given.text import blanked, loops
-from kscope.fixes.rows.function import function
+from kscope.fixes.rows.function import Function, function
 
 SIZES = tuple(range(256, 1025, 128))  # that are played for those the text names: whole tiles of 64 and of 128
 PLAYED = 256  # a size that the file says is played as it is up to here
@@ -22,6 +22,7 @@ _ALIAS = re.compile(
     r"^\s*(?:typedef\s+(?P<type>\w+)\s+(?P<name>\w+)|using\s+(?P<name2>\w+)\s*=\s*(?P<type2>\w+))\s*;"
 )
 _DEFINED = re.compile(r"^\s*#\s*define\s+(\w+)\s+\(?(\d+)\)?\s*$")
+_IS = r"(?:\s*=\s*|\s+\(?)\d+(?=\s*[,;)]|\s*$)"
 _INT = r"(?:int|unsigned|unsigned int|size_t|long|long long|u?int(?:32|64)_t)"
 
 
@@ -61,21 +62,23 @@ class Given(Struct, frozen=True):
 def given_product(setting: Setting) -> Given | None:
     """None where the text is not at hand, or the kernel is none of two factors of two-byte numbers."""
     fn = function(setting)
-    if fn is None or fn.call is not None:
-        return None
-    lines = [blanked(x) for x in setting.lines(fn.file)]
+    return read(fn, setting.lines(fn.file)) if fn is not None and fn.call is None else None
+
+
+def read(fn: Function, file: Sequence[str]) -> Given | None:
+    """What the text of a kernel says. file: all its lines."""
+    lines = [blanked(x) for x in file]
     alias = {**_TYPES, **_aliases(lines)}
     head = re.search(rf"\b{re.escape(fn.name)}\s*\((?P<all>[^()]*)\)\s*$", fn.code[: fn.opened])
     if head is None or "__global__" not in fn.code[: fn.opened]:
         return None
-    given = [" ".join(p.split()) for p in head["all"].split(",")]
+    parameters = [" ".join(p.split()) for p in head["all"].split(",")]
     kinds = {name: alias.get(kind, kind) for name, kind in fn.pointers.items()}
-    factors = [n for n in kinds if any(re.match(rf"const .*\*.*\b{n}$", p) for p in given)]
-    outs = [n for n in kinds if n not in factors]
-    halves = {kinds[n] for n in factors}
-    if len(factors) != 2 or len(outs) != 1 or len(halves) != 1 or not halves <= {*HALVES}:
-        return None
-    if kinds[outs[0]] not in ("float", *halves):
+    matrices = _matrices(parameters, kinds)
+    whole = [n for n in fn.numbers if any(re.fullmatch(rf"(?:const )?{_INT} {n}", p) for p in parameters)]
+    fractions = tuple(n for n in fn.numbers if n not in whole)
+    floats = all(any(re.fullmatch(rf"(?:const )?float {n}", p) for p in parameters) for n in fractions)
+    if matrices is None or not floats:
         return None
     body = fn.body
     for short, long in alias.items():
@@ -83,19 +86,24 @@ def given_product(setting: Setting) -> Given | None:
     outside = tuple(x for x in lines if x[:1].strip())
     own = set(re.findall(r"\b(\w+)\s*=(?!=)", body))  # what the body declares is its own
     known = {n: v for n, v in _numbers(outside).items() if n not in own and re.search(rf"\b{n}\b", body)}
-    plain = {n for n in known if any(re.search(rf"\b{n}(?:\s*=\s*|\s+\(?)\d+(?=\s*[,;)]|\s*$)", x) for x in outside)}
-    whole = [n for n in fn.numbers if any(re.fullmatch(rf"(?:const )?{_INT} {n}", p) for p in given)]
-    fractions = tuple(n for n in fn.numbers if n not in whole)
-    if any(not re.search(rf"\b(?:const )?float {n}\b", ",".join(given)) for n in fractions):
-        return None
+    plain = [n for n in known if any(re.search(rf"\b{n}{_IS}", x) for x in outside)]
     sizes = [n for n in whole if re.search(rf"\b{n}\b", body)] + [n for n in plain if known[n] > PLAYED]
+    literals = {n for n in map(int, re.findall(r"\b\d{2,4}\b", body)) if n <= max(SIZES) and not n % SMALLEST}
     return Given(
-        fn.name, " ".join(head["all"].split()), body, (factors[0], factors[1]), outs[0],
-        fn.pointers[factors[0]], kinds, tuple(_loops_first(body, sizes)),
-        {n: v for n, v in known.items() if n in sizes}, fractions,
-        frozenset(n for n in map(int, re.findall(r"\b\d{2,4}\b", body)) if n <= 1024 and not n % SMALLEST),
-        outside, fn.values,
+        fn.name, " ".join(head["all"].split()), body, matrices[:2], matrices[2], fn.pointers[matrices[0]], kinds,
+        tuple(_loops_first(body, sizes)), {n: v for n, v in known.items() if n in sizes}, fractions,
+        frozenset(literals), outside, fn.values,
     )  # fmt: skip
+
+
+def _matrices(parameters: Sequence[str], kinds: Mapping[str, str]) -> tuple[str, str, str] | None:
+    """Both factors, of one type of two bytes, and what is written, of it or of floats."""
+    factors = [n for n in kinds if any(re.match(rf"const .*\*.*\b{n}$", p) for p in parameters)]
+    outs = [n for n in kinds if n not in factors]
+    halves = {kinds[n] for n in factors}
+    if len(factors) != 2 or len(outs) != 1 or len(halves) != 1 or not halves <= {*HALVES}:
+        return None
+    return (factors[0], factors[1], outs[0]) if kinds[outs[0]] in ("float", *halves) else None
 
 
 def fitting(given: Given) -> list[int]:
