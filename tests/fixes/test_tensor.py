@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from kscope.engine.code.fixing import subjects
+from kscope.fixes.left import left
 from kscope.fixes.rows.function import _read
 from kscope.fixes.tensor.given import Given, read
 from kscope.fixes.tensor.kernels import Tile, kernel
 from kscope.fixes.tensor.played import Product, played_product
 from kscope.model.kernel import Launch
+from tests.support.reports import fixture
 from tests.support.with_sources import changes
 
 EACH = """
 constexpr int DEEP = 512, WIDE = 64;
-__global__ void mine(PARAMETERS) {
+__global__ void mine($PARAMETERS) {
   int i = blockIdx.y * 16 + threadIdx.y, j = blockIdx.x * 16 + threadIdx.x;
   float s = 0.f;
-  for (int q = 0; q < K; q++) s += __half2float(a[A]) * __half2float(b[B]);
-  c[C] = __float2half(VALUE);
+  for (int q = 0; q < $K; q++) s += __half2float(a[$A]) * __half2float(b[$B]);
+  c[$C] = __float2half($VALUE);
 }
 """
 POINTERS = "const half* __restrict__ a, const half* __restrict__ b, half* __restrict__ c"
@@ -25,7 +28,7 @@ POINTERS = "const half* __restrict__ a, const half* __restrict__ b, half* __rest
 
 def given(text: str, **parts: str) -> Given | None:
     for name, part in parts.items():
-        text = text.replace(name, part)
+        text = text.replace(f"${name}", part)
     lines = text.split("\n")
     fn = _read("k.cu", lines, "mine", next(n for n, x in enumerate(lines, 1) if "mine" in x), [], None)
     assert fn is not None
@@ -33,7 +36,7 @@ def given(text: str, **parts: str) -> Given | None:
 
 
 def launch(x: int, y: int, z: int = 1, block: tuple[int, int, int] = (16, 16, 1)) -> Launch:
-    return Launch(grid=(x, y, z), block=block, registers=32, shared_static=0, shared_dynamic=0)
+    return Launch((x, y, z), block, (1, 1, 1), 32, 0, 0, None)
 
 
 def found(text: str, of: Launch, **parts: str) -> Product | None:
@@ -48,7 +51,7 @@ def each(of: Launch, a: str, b: str, c: str, k: str, more: str = "", value: str 
 @pytest.mark.parametrize(
     ("case", "kernel", "product", "launched"),
     [
-        ("qk.float", "qk_float_tiles", "s = q k' * 0.125f, row by row, 32 of them", "dim3(QN / 128, QN / 64, 32), 256>>>"),
+        ("qk.float", "qk_float_tiles", "s = q k' * 0.125f, row by row, 32 of them", "dim3(QN / 128, QN / 64, 32)"),
         ("lora.fma", "lora_fma_tiles", "y = x w', row by row", "dim3(1, 256), 256>>>"),
         ("hgemm.packed", "hgemm_packed_tiles", "C = A B, row by row", "dim3(n / 128, n / 128), 256, 71680>>>"),
         ("gemm_bf16.ffma", "hgemm_ffma_tiles", "C = A B', row by row", "dim3(N / 128, N / 128), 256, 73728>>>"),
@@ -85,6 +88,12 @@ def test_rectangles_and_turned_factors_by_their_parameters(a: str, b: str, turne
     assert (one.rows, one.cols, one.batches, one.block) == (128, 384, 1, (16, 16))
 
 
+def test_a_result_that_is_turned_is_the_product_the_other_way_round() -> None:
+    one = each(launch(24, 8), "i * k + q", "q * n + j", "j * m + i", "k", ", int m, int n, int k")
+    assert one is not None and (one.a, one.b, one.rows, one.cols) == ("b", "a", 384, 128)
+    assert one.layout.turned_a and one.layout.turned_b and (one.layout.rows[0], one.layout.cols[0]) == ("n", "m")
+
+
 def test_blocks_along_x_may_be_rows_and_constants_sizes() -> None:
     text = EACH.replace("blockIdx.y * 16", "blockIdx.x * 16").replace("j = blockIdx.x * 16", "j = blockIdx.y * 16")
     parts = {"PARAMETERS": POINTERS, "A": "i * DEEP + q", "B": "q * WIDE + j", "C": "i * WIDE + j", "K": "DEEP"}
@@ -113,7 +122,6 @@ def test_one_product_a_head_times_a_factor() -> None:
         ("i * k + q + 1", "q * n + j", "i * n + j", "s"),
         ("i * k + (i < 8 ? q : 0)", "q * n + j", "i * n + j", "s"),
         ("i * k + q", "q * n + j", "i * n + j / 2 * 2", "s"),  # two threads for one place
-        ("i * k + q", "q * n + j", "j * m + i", "s"),
     ],
 )
 def test_other_kernels_are_no_products(a: str, b: str, c: str, value: str) -> None:
@@ -160,9 +168,9 @@ __global__ void mine(const bf* __restrict__ a, const bf* __restrict__ b, float* 
       uint4 y = v[q][part];
       const unsigned* w = &y.x;
       for (int e = 0; e < 8; e++)
-        s[e] += __bfloat162float(u[row][q]) * __uint_as_float(EXPANDED);
+        s[e] += __bfloat162float(u[row][q]) * __uint_as_float($EXPANDED);
     }
-    BARRIER
+    $BARRIER
   }
   float4* to = (float4*)&c[(size_t)(blockIdx.y * 16 + row) * n + blockIdx.x * 32 + part * 8];
   to[0] = make_float4(s[0], s[1], s[2], s[3]);
@@ -192,3 +200,11 @@ def test_names_of_the_new_kernel_give_way() -> None:
     code = kernel(one, product, Tile(128, 128, 64, 2, (2, 4), 2))
     assert "float* c_ = sum[i][j];" in code and "unsigned a_[4][4], b_[2][4];" in code and "T* to = c + " in code
     assert "blockIdx.x" in code and "\x01" not in code
+
+
+def test_what_is_left_on_the_fma_pipe_is_counted() -> None:
+    (fix, *_) = changes("lora.fma", "CMP201")
+    fused = fix.proof[0]
+    assert fused.what.endswith("products on the FMA pipe") and fused.before > 1e6 and fused.after == 0
+    counts = [left("tile", subjects(str(fixture(case)))[0].setting, "CMP201") for case in ("lora.fma", "lora.mma")]
+    assert [c is not None and c[1] for c in counts] == [512.0, 0.0]

@@ -65,13 +65,14 @@ class Places:
 
     def array(self, name: str, kind: str, dims: tuple[int, ...], value: Node | None, *, shared: bool) -> None:
         """A new array of a block or a thread."""
-        width, size = words(kind)
+        small = self.halves and kind in CARRIERS and words(kind)[0] > 1  # a uint4 holds eight
+        width, size, each = carried(kind) if small else (*words(kind), 1)
         count = math.prod(dims) * width
         shape = count, self.blocks if shared else self.threads
         self.pay(CELL * shape[0] * shape[1])
-        floats = self.real and any(kind.split(" ")[-1].startswith(f) for f in FLOATS)
+        floats = self.real and (small or kind.split(" ")[-1].startswith(FLOATS))
         self.arrays[name] = np.zeros(shape, dtype=np.float64 if floats else np.int64), shared
-        self.names[name] = Pointer(f"[{name}]", 0, dims, width, size)
+        self.names[name] = Pointer(f"[{name}]", 0, dims, width, size, each)
         self.written[f"[{name}]"] = np.full(shape, value is not None)
         self.shared += count * shared
         self.own[name] = max(count * (not shared), self.own.get(name, 0))

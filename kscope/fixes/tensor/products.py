@@ -3,6 +3,7 @@ fragments on the tensor cores."""
 
 from __future__ import annotations
 
+from kscope.features.patterns.fma_loops import FMA_OPCODES
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked, Setting
@@ -36,7 +37,7 @@ def fixes(asked: Asked) -> list[Fix]:
             code=kernel(given, found, tile),
             parameters={"tile": tile.rows, "tile.x": tile.cols, "depth": tile.deep, "block.x": tile.threads},
             conditions=_conditions(given, found, tile),
-            proof=[_loads(setting, given, found, tile)],
+            proof=[*_fused(setting), _loads(setting, given, found, tile)],
             costs=[f"{shared} bytes of shared memory a block" + (", which the host asks for" * (shared > STATIC))],
             price=asked.finding.estimate if asked.finding.code == "CMP201" else None,  # a tile's is another one's
         )
@@ -87,6 +88,13 @@ def _conditions(given: Given, found: Product, tile: Tile) -> list[Condition]:
         Condition(holds="sums of floats in another order will do", state="check",
                   why="products are exact, tensor cores add in an order of their own"),
     ]  # fmt: skip
+
+
+def _fused(setting: Setting) -> list[Proof]:
+    code = setting.code
+    now = total(code.executed, code.where(lambda ins, op: ins.opcode in FMA_OPCODES))
+    how = "a product of fragments is 16 x 8 x 16 multiplications"
+    return [Proof(what="warp instructions of products on the FMA pipe", before=now, after=0.0, how=how)] if now else []
 
 
 def _loads(setting: Setting, given: Given, found: Product, tile: Tile) -> Proof:
