@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -22,6 +22,7 @@ _ALIAS = re.compile(
     r"^\s*(?:typedef\s+(?P<type>\w+)\s+(?P<name>\w+)|using\s+(?P<name2>\w+)\s*=\s*(?P<type2>\w+))\s*;"
 )
 _DEFINED = re.compile(r"^\s*#\s*define\s+(\w+)\s+\(?(\d+)\)?\s*$")
+_DECLARED = re.compile(r"\S")
 _IS = r"(?:\s*=\s*|\s+\(?)\d+(?=\s*[,;)]|\s*$)"
 _INT = r"(?:int|unsigned|unsigned int|size_t|long|long long|u?int(?:32|64)_t)"
 
@@ -55,7 +56,7 @@ class Given(Struct, frozen=True):
 
     def small(self, numbers: Mapping[str, int]) -> set[int]:
         """Sizes that the file says and nobody changes."""
-        used = {n for name, n in numbers.items() if name not in self.sizes and re.search(rf"\b{name}\b", self.body)}
+        used = {n for name, n in numbers.items() if name not in self.sizes and _has(self.body, name)}
         return {n for n in used if n >= SMALLEST and not n % SMALLEST}
 
 
@@ -75,25 +76,38 @@ def read(fn: Function, file: Sequence[str]) -> Given | None:
     parameters = [" ".join(p.split()) for p in head["all"].split(",")]
     kinds = {name: alias.get(kind, kind) for name, kind in fn.pointers.items()}
     matrices = _matrices(parameters, kinds)
-    whole = [n for n in fn.numbers if any(re.fullmatch(rf"(?:const )?{_INT} {n}", p) for p in parameters)]
-    fractions = tuple(n for n in fn.numbers if n not in whole)
-    floats = all(any(re.fullmatch(rf"(?:const )?float {n}", p) for p in parameters) for n in fractions)
-    if matrices is None or not floats:
+    whole, fractions = (_of_type(parameters, fn.numbers, kind) for kind in (_INT, "float"))
+    if matrices is None or len(whole) + len(fractions) != len(fn.numbers):
         return None
-    body = fn.body
-    for short, long in alias.items():
-        body = re.sub(rf"\b{re.escape(short)}\b", long, body)
-    outside = tuple(x for x in lines if x[:1].strip())
+    body = re.sub(r"\b[A-Za-z_]\w*", lambda m: alias.get(m[0], m[0]), fn.body)
+    outside = tuple(filter(_DECLARED.match, lines))
     own = set(re.findall(r"\b(\w+)\s*=(?!=)", body))  # what the body declares is its own
-    known = {n: v for n, v in _numbers(outside).items() if n not in own and re.search(rf"\b{n}\b", body)}
-    plain = [n for n in known if any(re.search(rf"\b{n}{_IS}", x) for x in outside)]
-    sizes = [n for n in whole if re.search(rf"\b{n}\b", body)] + [n for n in plain if known[n] > PLAYED]
-    literals = {n for n in map(int, re.findall(r"\b\d{2,4}\b", body)) if n <= max(SIZES) and not n % SMALLEST}
+    known = {n: v for n, v in _numbers(outside).items() if n not in own and _has(body, n)}
+    sizes = [n for n in whole if _has(body, n)] + [n for n in _plain(known, outside) if known[n] > PLAYED]
     return Given(
         fn.name, " ".join(head["all"].split()), body, matrices[:2], matrices[2], fn.pointers[matrices[0]], kinds,
-        tuple(_loops_first(body, sizes)), {n: v for n, v in known.items() if n in sizes}, fractions,
-        frozenset(literals), outside, fn.values,
+        tuple(_loops_first(body, sizes)), {n: v for n, v in known.items() if n in sizes},
+        tuple(fractions), _literals(body), outside, fn.values,
     )  # fmt: skip
+
+
+def _has(text: str, name: str) -> bool:
+    return re.search(rf"\b{name}\b", text) is not None
+
+
+def _of_type(parameters: Sequence[str], names: Sequence[str], kind: str) -> list[str]:
+    return [n for n in names if any(re.fullmatch(rf"(?:const )?{kind} {n}", p) for p in parameters)]
+
+
+def _plain(names: Iterable[str], lines: Sequence[str]) -> list[str]:
+    """Those that a number stands for, and no expression."""
+    return [n for n in names if any(re.search(rf"\b{n}{_IS}", x) for x in lines)]
+
+
+def _literals(body: str) -> frozenset[int]:
+    """Numbers that may be sizes."""
+    found = map(int, re.findall(r"\b\d{2,4}\b", body))
+    return frozenset(n for n in found if n <= max(SIZES) and not n % SMALLEST)
 
 
 def _matrices(parameters: Sequence[str], kinds: Mapping[str, str]) -> tuple[str, str, str] | None:

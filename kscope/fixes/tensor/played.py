@@ -192,29 +192,32 @@ def _shape(
     layout: Layout, writers: Any, blocks: Sequence[int], grid: tuple[int, int, int], where: Any
 ) -> _Shape | None:  # fmt: skip
     """Which axis of the blocks goes along what; None where blocks write no tiles side by side."""
-    boxes = []
-    for number in range(len(blocks)):
-        mine = [x[writers[where] == number] for x in _places(layout, where)]
-        if not len(mine[0]):
-            return None
-        start, end = [int(x.min()) for x in mine], [int(x.max()) + 1 for x in mine]
-        size = [e - s for s, e in zip(start, end, strict=True)]
-        if math.prod(size) != len(mine[0]):
-            return None
-        boxes.append((start, size))
-    size, counts, left = boxes[0][1], [1, 1, 1], boxes
-    if blocks[0] == 0 and any(left.pop(0)[0]):
+    places = _places(layout, where)
+    found = [_box([x[writers[where] == number] for x in places]) for number in range(len(blocks))]
+    left = [*filter(None, found)]
+    if len(left) < len(found):
         return None
+    size, counts = left[0][1], [1, 1, 1]
+    begin = [0, 0, 0] if blocks[0] else left.pop(0)[0]
     for count in (n for n in grid if n > 1):
         (begins, same), *left = left
         along = [n for n in range(3) if begins[n]]
         if same != size or len(along) != 1 or begins[along[0]] != size[along[0]] or counts[along[0]] > 1:
             return None
         counts[along[0]] = count
-    if size[0] != 1:
+    if size[0] != 1 or any(begin):
         return None
     batches, rows, cols = (n * by for n, by in zip(size, counts, strict=True))
     return _Shape(rows, cols, batches, (size[1], size[2])) if batches == 1 or layout.rows[0] else None
+
+
+def _box(places: Sequence[Any]) -> tuple[list[int], list[int]] | None:
+    """(first, how many) each way, of elements that fill a box; None where they do not."""
+    if not len(places[0]):
+        return None
+    start = [int(x.min()) for x in places]
+    size = [int(x.max()) + 1 - s for x, s in zip(places, start, strict=True)]
+    return (start, size) if math.prod(size) == len(places[0]) else None
 
 
 def _factor(scale: float, fractions: Mapping[str, float]) -> str | None:

@@ -25,10 +25,9 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     found = played_product(given, setting.launch)
     tile = _tile(setting, given, found) if found is not None else None
-    if found is None or tile is None:
+    if found is None or tile is None or not _whole(setting, given, found):
         return []
-    size = 4 if given.kinds[found.c] == "float" else 2
-    shared = tile.bytes(found.layout, size)
+    shared = tile.bytes(found.layout, _size(given, found))
     return [
         Fix(
             kind="tile",
@@ -42,6 +41,21 @@ def fixes(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate if asked.finding.code == "CMP201" else None,  # a tile's is another one's
         )
     ]  # fmt: skip
+
+
+def _whole(setting: Setting, given: Given, found: Product) -> bool:
+    """Whether as many results were stored as blocks have places for: none of them ended at an edge."""
+    code, threads = setting.code, getattr(setting.code, "threads", None)
+    if threads is None:
+        return False
+    stores = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "store"))
+    words = sum(total(threads, [i]) * code.classes[i].bytes for i in stores) / _size(given, found)
+    return bool(words == found.rows * found.cols * found.batches)
+
+
+def _size(given: Given, found: Product) -> int:
+    """Bytes of a result."""
+    return 4 if given.kinds[found.c] == "float" else 2
 
 
 def _tile(setting: Setting, given: Given, found: Product) -> Tile | None:
@@ -71,14 +85,16 @@ def _conditions(given: Given, found: Product, tile: Tile) -> list[Condition]:
         proved(f"{what}, row by row{many}", "values", found.compared,
                "the kernel played on whole numbers drawn at random, every result compared; no thread comes between"),
     ]  # fmt: skip
-    for name, each in ((lay.rows[0], tile.rows), (lay.cols[0], tile.cols), (lay.k[0], tile.deep)):
-        holds = f"{name} is a multiple of {each}"
-        if name and not name.isdigit() and not any(c.holds == holds for c in out):
-            known = given.real.get(name)
-            out.append(
-                reads(holds, f"it is {known}") if known else
-                Condition(holds=holds, state="check", why="as here; no edges")
-            )  # fmt: skip
+    sides = ((lay.rows[0], tile.rows), (lay.cols[0], tile.cols), (lay.k[0], tile.deep))
+    for name in dict.fromkeys(n for n, _ in sides if n and not n.isdigit()):
+        holds = f"{name} is a multiple of {max(each for n, each in sides if n == name)}"
+        known = given.real.get(name)
+        out.append(
+            reads(holds, f"it is {known}") if known else Condition(holds=holds, state="check", why="as here; no edges")
+        )
+    if not lay.rows[0]:
+        why = "it stored each of them once: no block ended at an edge; another launch must be as even"
+        out.append(proved(f"{found.rows} rows of results, a multiple of {tile.rows}", "launch", found.rows, why))
     if given.fixed:
         why = "the new kernel is made for the numbers of this one"
         out.append(Condition(holds="no other instance of the template is meant", state="check", why=why))
