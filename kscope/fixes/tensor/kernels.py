@@ -4,6 +4,7 @@ while others are used, fragments of 16 x 8 by ldmatrix and mma.sync, sums in flo
 from __future__ import annotations
 
 import re
+from textwrap import indent
 
 from msgspec import Struct
 
@@ -17,7 +18,8 @@ PIECE = 8  # elements of 16 bytes
 
 class Tile(Struct, frozen=True):
     """Rows, columns and depth of a block's tile, how many of them are on their way or in use, warps along both sides,
-    blocks that an SM is to hold."""
+    blocks that an SM is to hold. Of one stage, which is as deep as the product, the columns change and the rows stay.
+    strip: tiles side by side that a block makes; past: whether results are stored past L2, as they are more."""
 
     rows: int
     cols: int
@@ -25,6 +27,8 @@ class Tile(Struct, frozen=True):
     stages: int
     warps: tuple[int, int]
     blocks: int
+    strip: int = 1
+    past: bool = False
 
     @property
     def threads(self) -> int:
@@ -33,6 +37,8 @@ class Tile(Struct, frozen=True):
     def bytes(self, layout: Layout, size: int) -> int:
         """Of shared memory: of the stages, or of the results that are put in order there. size: of a result."""
         a, b = _side("A", self.rows, self.deep, layout), _side("B", self.cols, self.deep, layout)
+        if self.stages == 1:  # results take the place of the columns that they were made of
+            return 2 * (a.words + min(2, self.strip) * max(b.words, self.rows * (self.cols + PAD) if size == 2 else 0))
         return 2 * max(self.stages * (a.words + b.words), self.rows * (self.cols + PAD) if size == 2 else 0)
 
 
@@ -63,7 +69,7 @@ def _side(factor: str, wide: int, deep: int, layout: Layout) -> _Side:
     return _Side(True, wide, deep, layout.k[0]) if along else _Side(False, deep, wide, other)
 
 
-OWN = set("T t lane rows cols from_a from_b to tiles sum copy s k0 u v e k a b i j x at load_a load_b next c h".split())
+OWN = set("T t lane rows cols from_a from_b to tiles sum copy s k0 j0 u v e k a b i j x at load_a load_b c h".split())
 THEIRS = {"parameters", "k", "n", "a_start", "b_start", "to", "a_load", "b_load", "times", "launch"}
 """Parts in which names of the given kernel stand."""
 
@@ -75,17 +81,7 @@ __global__ void __launch_bounds__({threads}, {blocks}) {name}_tiles({parameters}
   int t = threadIdx.x, lane = t % 32, rows = t / 32 / {warps} * {warp_rows}, cols = t / 32 % {warps} * {warp_cols};
   const T* from_a = {a_start};
   const T* from_b = {b_start};
-  float sum[{high}][{wide}][4] = {{}};
-  auto copy = [&](int s, int k0) {{
-    T *u = tiles + s * {stage}, *v = u + {a_words};
-    #pragma unroll
-    for (int e = t; e < {a_all}; e += {threads})
-      __pipeline_memcpy_async(u + e / {a_pieces} * {a_pitch} + e % {a_pieces} * 8, from_a + {a_load}, 16);
-    #pragma unroll
-    for (int e = t; e < {b_all}; e += {threads})
-      __pipeline_memcpy_async(v + e / {b_pieces} * {b_pitch} + e % {b_pieces} * 8, from_b + {b_load}, 16);
-    __pipeline_commit();
-  }};
+{copies}
   auto load_a = [](unsigned (&x)[4], const T* at) {{
     asm volatile("ldmatrix.sync.aligned.m8n8.x4{a_trans}.shared.b16 {{%0, %1, %2, %3}}, [%4];"
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"((unsigned)__cvta_generic_to_shared(at)));
@@ -115,19 +111,42 @@ __global__ void __launch_bounds__({threads}, {blocks}) {name}_tiles({parameters}
                          "r"(b[j / 2][j % 2 * 2]), "r"(b[j / 2][j % 2 * 2 + 1]));
         }}
     }}
-  }}
 {store}
 }}
 // launch: {launch}"""
-ONCE = """  {{
-    const T *u = tiles, *v = u + {a_words};
-    __pipeline_wait_prior(0);
-    __syncthreads();"""
+COPIES = """  float sum[{high}][{wide}][4] = {{}};
+  auto copy = [&](int s, int k0) {{
+    T *u = tiles + s * {stage}, *v = u + {a_words};
+    #pragma unroll
+    for (int e = t; e < {a_all}; e += {threads})
+      __pipeline_memcpy_async(u + e / {a_pieces} * {a_pitch} + e % {a_pieces} * 8, from_a + {a_load}, 16);
+    #pragma unroll
+    for (int e = t; e < {b_all}; e += {threads})
+      __pipeline_memcpy_async(v + e / {b_pieces} * {b_pitch} + e % {b_pieces} * 8, from_b + {b_load}, 16);
+    __pipeline_commit();
+  }};"""
 ROUNDS = """  for (int k0 = 0, s = 0; k0 < {k}; k0 += {deep}, s ^= 1) {{
     const T *u = tiles + s * {stage}, *v = u + {a_words};
     __pipeline_wait_prior(0);
     __syncthreads();
     if (k0 + {deep} < {k}) copy(s ^ 1, k0 + {deep});"""
+STRIP_COPIES = """  #pragma unroll
+  for (int e = t; e < {a_all}; e += {threads})
+    __pipeline_memcpy_async(tiles + e / {a_pieces} * {a_pitch} + e % {a_pieces} * 8, from_a + {a_load}, 16);
+  auto copy = [&](int s, int j0) {{
+    T* v = tiles + {a_words} + s * {b_words};
+    #pragma unroll
+    for (int e = t; e < {b_all}; e += {threads})
+      __pipeline_memcpy_async(v + e / {b_pieces} * {b_pitch} + e % {b_pieces} * 8, from_b + {b_load}, 16);
+    __pipeline_commit();
+  }};"""
+STRIP = """  for (int j0 = 0, s = 0; j0 < {strip}; j0 += {tile_cols}, s ^= 1) {{
+    const T* u = tiles;
+    T* v = tiles + {a_words} + s * {b_words};
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    if (j0 + {tile_cols} < {strip}) copy(s ^ 1, j0 + {tile_cols});
+    float sum[{high}][{wide}][4] = {{}};"""
 FLOATS = """  float* to = {to};
   #pragma unroll
   for (int e = 0; e < {halves}; e++) {{
@@ -140,15 +159,15 @@ HALVES = """  T* to = {to};
   #pragma unroll
   for (int e = 0; e < {halves}; e++) {{
     int h = e % 2, j = e / 2 % {wide}, i = e / 2 / {wide};
-    *({pair}*)(tiles + (rows + i * 16 + h * 8 + lane / 4) * {out_pitch} + cols + j * 8 + lane % 4 * 2) =
+    *({pair}*)({own} + (rows + i * 16 + h * 8 + lane / 4) * {out_pitch} + cols + j * 8 + lane % 4 * 2) =
         {rounded}(sum[i][j][h * 2]{times}, sum[i][j][h * 2 + 1]{times});
   }}
   __syncthreads();
   #pragma unroll
   for (int e = t; e < {out_all}; e += {threads})
-    *(uint4*)&to[(size_t)(e / {out_pieces}) * {n} + e % {out_pieces} * 8] =
-        *(const uint4*)(tiles + e / {out_pieces} * {out_pitch} + e % {out_pieces} * 8);"""
-LOAD = {True: "(size_t)(e / {0}) * {1} + k0 + e % {0} * 8", False: "(size_t)(k0 + e / {0}) * {1} + e % {0} * 8"}
+    {put}(uint4*)&to[(size_t)(e / {out_pieces}) * {n} + e % {out_pieces} * 8]{is}
+        *(const uint4*)({own} + e / {out_pieces} * {out_pitch} + e % {out_pieces} * 8){done};"""
+ALONG, ACROSS = "(size_t)({j}e / {0}) * {1} + {k}e % {0} * 8", "(size_t)({k}e / {0}) * {1} + {j}e % {0} * 8"
 AT = {
     ("A", True): "(rows + i * 16 + lane % 16) * {pitch} + k + lane / 16 * 8",
     ("A", False): "(k + lane / 16 * 8 + lane % 8) * {pitch} + rows + i * 16 + lane / 8 % 2 * 8",
@@ -166,7 +185,7 @@ def kernel(given: Given, found: Product, tile: Tile) -> str:
     a, b = _side("A", tile.rows, tile.deep, lay), _side("B", tile.cols, tile.deep, lay)
     high, wide = tile.rows // tile.warps[0] // 16, tile.cols // tile.warps[1] // 8
     words = tile.bytes(lay, size) // 2
-    many = found.batches > 1
+    many, once, past = found.batches > 1, tile.stages == 1, tile.past
     of_a, of_b, of_c = ((f"(size_t)blockIdx.z * {x} * {y} + " if many else "") for x, y in
                         ((lay.rows[0], lay.k[0]), (lay.k[0], n), (lay.rows[0], n)))  # fmt: skip
     parts = {
@@ -175,25 +194,34 @@ def kernel(given: Given, found: Product, tile: Tile) -> str:
         "warp_cols": tile.cols // tile.warps[1], "shared": _shared(given.name, words), "high": high, "wide": wide,
         "pairs": wide // 2, "stage": a.words + b.words, "deep": tile.deep, "k": lay.k[0], "n": n,
         "a_start": f"{found.a} + {of_a}{_start('y', tile.rows, a)}",
-        "b_start": f"{found.b} + {of_b}{_start('x', tile.cols, b)}",
-        "to": f"{found.c} + {of_c}(size_t)blockIdx.y * {tile.rows} * {n} + blockIdx.x * {tile.cols}",
+        "b_start": f"{found.b} + {of_b}{_start('x', tile.strip * tile.cols, b)}",
+        "to": f"{found.c} + {of_c}(size_t)blockIdx.y * {tile.rows} * {n} + "
+        + (f"blockIdx.x * {tile.strip * tile.cols} + j0" if once else f"blockIdx.x * {tile.cols}"),
+        "strip": tile.strip * tile.cols, "tile_cols": tile.cols, "own": "v" if once else "tiles",
+        "put": "__stcs(" if past else "*", "is": "," if past else " =", "done": ")" if past else "",
         "mma": "bf16" if bf16 else "f16", "halves": 2 * high * wide, "out_pitch": tile.cols + PAD,
         "times": f" * {found.factor}" if found.factor else "", "pair": "__nv_bfloat162" if bf16 else "__half2",
         "rounded": "__floats2bfloat162_rn" if bf16 else "__floats2half2_rn", "out_pieces": tile.cols // PIECE,
         "out_all": tile.rows * tile.cols // PIECE, "launch": launched(given, found, tile),
     }  # fmt: skip
     for letter, side in (("a", a), ("b", b)):
-        load = LOAD[side.along]
+        load = (ALONG if side.along else ACROSS).format(
+            side.pieces, side.step, k="" if once else "k0 + ", j="j0 + " if once and letter == "b" else ""
+        )
         parts |= {
             f"{letter}_words": side.words, f"{letter}_all": side.rows * side.pieces, f"{letter}_pieces": side.pieces,
-            f"{letter}_pitch": side.pitch, f"{letter}_load": load.format(side.pieces, side.step),
+            f"{letter}_pitch": side.pitch, f"{letter}_load": load,
             f"{letter}_trans": "" if side.along else ".trans",
             f"{letter}_at": AT[letter.upper(), side.along].format(pitch=side.pitch),
         }  # fmt: skip
     taken = {*re.findall(r"\w+", given.parameters), lay.k[0], n, lay.rows[0]}
     theirs = {key: _marked(str(part), taken) if key in THEIRS else part for key, part in parts.items()}
-    loop, store = ONCE if tile.stages == 1 else ROUNDS, FLOATS if size == 4 else HALVES
-    text = KERNEL.replace("{loop}", loop).replace("{store}", store).format(**theirs)
+    copies, loop, store = STRIP_COPIES if once else COPIES, STRIP if once else ROUNDS, FLOATS if size == 4 else HALVES
+    store = indent(store, "  ") + "\n  }}" if once else "  }}\n" + store
+    text = KERNEL
+    for name, part in (("copies", copies), ("loop", loop), ("store", store)):
+        text = text.replace(f"{{{name}}}", part)
+    text = text.format(**theirs)
     for own in sorted(OWN & taken):
         text = re.sub(rf"(?<![\w.{MARK}]){own}(?![\w{MARK}])", f"{own}_", text)
     return text.replace(MARK, "")
@@ -208,7 +236,7 @@ def launched(given: Given, found: Product, tile: Tile) -> str:
     lay = found.layout
     square = found.rows == found.cols and len(given.sizes) == 1
     rows = lay.rows[0] or (lay.cols[0] if square else "")
-    across = [_count(lay.cols[0], found.cols, tile.cols), _count(rows, found.rows, tile.rows)]
+    across = [_count(lay.cols[0], found.cols, tile.strip * tile.cols), _count(rows, found.rows, tile.rows)]
     across += [str(found.batches)] if found.batches > 1 else []
     size = tile.bytes(lay, 4 if given.kinds[found.c] == "float" else 2)
     name, more = f"{given.name}_tiles", f", {size}" if size > STATIC else ""

@@ -3,6 +3,9 @@ fragments on the tensor cores."""
 
 from __future__ import annotations
 
+import msgspec
+
+from kscope.arch.chips import chips
 from kscope.features.patterns.fma_loops import FMA_OPCODES
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved, reads
@@ -12,6 +15,7 @@ from kscope.fixes.tensor.kernels import STATIC, Tile, kernel
 from kscope.fixes.tensor.played import Product, played_product
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
+STRIPS, BLOCKS = (4, 2), 3  # tiles that a block makes one behind the other, blocks an SM that are left (judged)
 OLDEST = 80  # compute capability with cp.async and mma.m16n8k16 of both types
 SHALLOW = (Tile(64, 128, 64, 1, (2, 4), 4), Tile(64, 64, 64, 1, (2, 2), 6))
 TILES = (Tile(128, 128, 64, 2, (2, 4), 2), Tile(64, 64, 64, 2, (4, 2), 2))
@@ -65,8 +69,19 @@ def _tile(setting: Setting, given: Given, found: Product) -> Tile | None:
         tiles = found.rows // tile.rows * (found.cols // tile.cols) * found.batches
         even = not (found.rows % tile.rows or found.cols % tile.cols or depth % tile.deep)
         if even and tiles >= setting.sms:
-            return tile
+            return _strips(setting, given, found, tile, tiles)
     return None
+
+
+def _strips(setting: Setting, given: Given, found: Product, tile: Tile, tiles: int) -> Tile:
+    """The tile with as many side by side in a block as leave blocks enough, where the depth is a tile's."""
+    if tile.stages > 1:
+        return tile
+    across = found.cols // tile.cols
+    strip = next((n for n in STRIPS if not across % n and tiles // n >= BLOCKS * setting.sms), 1)
+    known = [chip.l2_bytes or 0 for chip in chips().values() if chip.cc == setting.code.program.sm]
+    past = 0 < max(known, default=0) < found.rows * found.cols * found.batches * _size(given, found)
+    return msgspec.structs.replace(tile, strip=strip, past=past)
 
 
 def _depth(given: Given, found: Product) -> int:
@@ -85,7 +100,7 @@ def _conditions(given: Given, found: Product, tile: Tile) -> list[Condition]:
         proved(f"{what}, row by row{many}", "values", found.compared,
                "the kernel played on whole numbers drawn at random, every result compared; no thread comes between"),
     ]  # fmt: skip
-    sides = ((lay.rows[0], tile.rows), (lay.cols[0], tile.cols), (lay.k[0], tile.deep))
+    sides = ((lay.rows[0], tile.rows), (lay.cols[0], tile.strip * tile.cols), (lay.k[0], tile.deep))
     for name in dict.fromkeys(n for n, _ in sides if n and not n.isdigit()):
         holds = f"{name} is a multiple of {max(each for n, each in sides if n == name)}"
         known = given.real.get(name)
@@ -116,12 +131,13 @@ def _fused(setting: Setting) -> list[Proof]:
 def _loads(setting: Setting, given: Given, found: Product, tile: Tile) -> Proof:
     """How much of the factors a multiplication takes: as was counted where the depth is known, else by the blocks."""
     code, threads, depth = setting.code, getattr(setting.code, "threads", None), _depth(given, found)
+    wide = tile.strip * tile.cols
     now, what = 1 / found.block[0] + 1 / found.block[1], "elements of both factors that a block needs"
     if threads is not None and depth:
         loads = code.where(lambda ins, op: op.space == "global" and op.access == "load")
         words = sum(total(threads, [i]) * code.classes[i].bytes / 2 for i in loads)
         now, what = words / (found.rows * found.cols * found.batches * depth), "elements loaded from global memory"
     return Proof(
-        what=f"{what} a multiplication", before=round(now, 4), after=round(1 / tile.rows + 1 / tile.cols, 4),
-        how=f"{tile.rows} rows and {tile.cols} columns of one depth serve {tile.rows} x {tile.cols} multiplications",
+        what=f"{what} a multiplication", before=round(now, 4), after=round(1 / tile.rows + 1 / wide, 4),
+        how=f"{tile.rows} rows and {wide} columns of one depth serve {tile.rows} x {wide} multiplications",
     )  # fmt: skip
