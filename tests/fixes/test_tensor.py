@@ -208,6 +208,13 @@ def test_names_of_the_new_kernel_give_way() -> None:
     code = kernel(one, product, Tile(128, 128, 64, 2, (2, 4), 2))
     assert "float* c_ = sum[i][j];" in code and "unsigned a_[4][4], b_[2][4];" in code and "T* to = c + " in code
     assert "blockIdx.x" in code and "\x01" not in code
+    parts = {"A": "i * k0 + q", "B": "q * k0 + j", "C": "i * k0 + j", "K": "k0", "VALUE": "s"}
+    one = given(EACH, PARAMETERS=POINTERS + ", int k0, int e", **parts)
+    product = played_product(one, launch(16, 16)) if one is not None else None
+    assert one is not None and product is not None
+    code = kernel(one, product, Tile(128, 128, 64, 2, (2, 4), 2))
+    assert "k0_ < k0; k0_ += 64" in code and "a + (size_t)blockIdx.y * 128 * k0;" in code
+    assert "from_a + (size_t)(e_ / 8) * k0 + k0_ + e_ % 8 * 8" in code
 
 
 def test_a_product_as_deep_as_a_tile_keeps_its_rows_while_columns_change() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from textwrap import indent
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.fixes.tensor.given import Given
 from kscope.fixes.tensor.played import Layout, Product
@@ -70,9 +70,10 @@ def _side(factor: str, wide: int, deep: int, layout: Layout) -> _Side:
 
 
 OWN = set("T t lane rows cols from_a from_b to tiles sum copy s k0 j0 u v e k a b i j x at load_a load_b c h".split())
-THEIRS = {"parameters", "k", "n", "a_start", "b_start", "to", "a_load", "b_load", "times", "launch"}
-"""Parts in which names of the given kernel stand."""
-
+PAIRS = {
+    "f16": {"pair": "__half2", "rounded": "__floats2half2_rn"},
+    "bf16": {"pair": "__nv_bfloat162", "rounded": "__floats2bfloat162_rn"},
+}
 MARK = "\x01"
 KERNEL = """#include <cuda_pipeline.h>
 __global__ void __launch_bounds__({threads}, {blocks}) {name}_tiles({parameters}) {{
@@ -112,8 +113,7 @@ __global__ void __launch_bounds__({threads}, {blocks}) {name}_tiles({parameters}
         }}
     }}
 {store}
-}}
-// launch: {launch}"""
+}}"""
 COPIES = """  float sum[{high}][{wide}][4] = {{}};
   auto copy = [&](int s, int k0) {{
     T *u = tiles + s * {stage}, *v = u + {a_words};
@@ -179,30 +179,50 @@ AT = {
 
 def kernel(given: Given, found: Product, tile: Tile) -> str:
     """The new kernel and its launch."""
-    bf16 = "bfloat16" in given.kinds[found.a]
     size = 4 if given.kinds[found.c] == "float" else 2
-    lay, n = found.layout, found.layout.cols[0]
-    a, b = _side("A", tile.rows, tile.deep, lay), _side("B", tile.cols, tile.deep, lay)
-    high, wide = tile.rows // tile.warps[0] // 16, tile.cols // tile.warps[1] // 8
-    words = tile.bytes(lay, size) // 2
-    many, once, past = found.batches > 1, tile.stages == 1, tile.past
-    of_a, of_b, of_c = ((f"(size_t)blockIdx.z * {x} * {y} + " if many else "") for x, y in
-                        ((lay.rows[0], lay.k[0]), (lay.k[0], n), (lay.rows[0], n)))  # fmt: skip
+    lay = found.layout
+    k, cols, rows = ((_marked(name), number) for name, number in (lay.k, lay.cols, lay.rows))
+    theirs = structs.replace(
+        found, a=_marked(found.a), b=_marked(found.b), c=_marked(found.c), factor=_marked(found.factor),
+        layout=structs.replace(lay, k=k, cols=cols, rows=rows),
+    )  # fmt: skip
+    halves = "bf16" if "bfloat16" in given.kinds[found.a] else "f16"
     parts = {
-        "name": given.name, "parameters": given.parameters, "kind": given.kind, "threads": tile.threads,
-        "blocks": tile.blocks, "warps": tile.warps[1], "warp_rows": tile.rows // tile.warps[0],
-        "warp_cols": tile.cols // tile.warps[1], "shared": _shared(given.name, words), "high": high, "wide": wide,
-        "pairs": wide // 2, "stage": a.words + b.words, "deep": tile.deep, "k": lay.k[0], "n": n,
-        "a_start": f"{found.a} + {of_a}{_start('y', tile.rows, a)}",
-        "b_start": f"{found.b} + {of_b}{_start('x', tile.strip * tile.cols, b)}",
-        "to": f"{found.c} + {of_c}(size_t)blockIdx.y * {tile.rows} * {n} + "
-        + (f"blockIdx.x * {tile.strip * tile.cols} + j0" if once else f"blockIdx.x * {tile.cols}"),
-        "strip": tile.strip * tile.cols, "tile_cols": tile.cols, "own": "v" if once else "tiles",
-        "put": "__stcs(" if past else "*", "is": "," if past else " =", "done": ")" if past else "",
-        "mma": "bf16" if bf16 else "f16", "halves": 2 * high * wide, "out_pitch": tile.cols + PAD,
-        "times": f" * {found.factor}" if found.factor else "", "pair": "__nv_bfloat162" if bf16 else "__half2",
-        "rounded": "__floats2bfloat162_rn" if bf16 else "__floats2half2_rn", "out_pieces": tile.cols // PIECE,
-        "out_all": tile.rows * tile.cols // PIECE, "launch": launched(given, found, tile),
+        "name": given.name, "parameters": _marked(given.parameters), "kind": _marked(given.kind),
+        "shared": _shared(given.name, tile.bytes(lay, size) // 2), "mma": halves, **PAIRS[halves],
+        **_sizes(tile), **_places(theirs, tile), **_results(theirs, tile),
+    }  # fmt: skip
+    text = _text(tile, size).format(**parts)
+    for own in sorted(OWN & {*re.findall(r"\w+", given.parameters), lay.k[0], lay.cols[0], lay.rows[0]}):
+        text = re.sub(rf"(?<![\w.{MARK}]){own}(?![\w{MARK}])", f"{own}_", text)
+    return f"{text.replace(MARK, '')}\n// launch: {launched(given, found, tile)}"
+
+
+def _text(tile: Tile, size: int) -> str:
+    """The text with names of its parts."""
+    once, store = tile.stages == 1, FLOATS if size == 4 else HALVES
+    store = indent(store, "  ") + "\n  }}" if once else "  }}\n" + store
+    text = KERNEL.replace("{store}", store).replace("{copies}", STRIP_COPIES if once else COPIES)
+    return text.replace("{loop}", STRIP if once else ROUNDS)
+
+
+def _sizes(tile: Tile) -> dict[str, object]:
+    high, wide = tile.rows // tile.warps[0] // 16, tile.cols // tile.warps[1] // 8
+    return {
+        "threads": tile.threads, "blocks": tile.blocks, "warps": tile.warps[1], "deep": tile.deep,
+        "warp_rows": tile.rows // tile.warps[0], "warp_cols": tile.cols // tile.warps[1], "high": high, "wide": wide,
+        "pairs": wide // 2, "halves": 2 * high * wide, "strip": tile.strip * tile.cols, "tile_cols": tile.cols,
+    }  # fmt: skip
+
+
+def _places(found: Product, tile: Tile) -> dict[str, object]:
+    """Where both factors lie, in memory and in a block's tiles."""
+    lay, once = found.layout, tile.stages == 1
+    a, b = _side("A", tile.rows, tile.deep, lay), _side("B", tile.cols, tile.deep, lay)
+    parts: dict[str, object] = {
+        "k": lay.k[0], "stage": a.words + b.words,
+        "a_start": f"{found.a} + {_product(found, lay.rows[0], lay.k[0])}{_start('y', tile.rows, a)}",
+        "b_start": f"{found.b} + {_product(found, lay.k[0], lay.cols[0])}{_start('x', tile.strip * tile.cols, b)}",
     }  # fmt: skip
     for letter, side in (("a", a), ("b", b)):
         load = (ALONG if side.along else ACROSS).format(
@@ -210,26 +230,31 @@ def kernel(given: Given, found: Product, tile: Tile) -> str:
         )
         parts |= {
             f"{letter}_words": side.words, f"{letter}_all": side.rows * side.pieces, f"{letter}_pieces": side.pieces,
-            f"{letter}_pitch": side.pitch, f"{letter}_load": load,
-            f"{letter}_trans": "" if side.along else ".trans",
+            f"{letter}_pitch": side.pitch, f"{letter}_load": load, f"{letter}_trans": "" if side.along else ".trans",
             f"{letter}_at": AT[letter.upper(), side.along].format(pitch=side.pitch),
         }  # fmt: skip
-    taken = {*re.findall(r"\w+", given.parameters), lay.k[0], n, lay.rows[0]}
-    theirs = {key: _marked(str(part), taken) if key in THEIRS else part for key, part in parts.items()}
-    copies, loop, store = STRIP_COPIES if once else COPIES, STRIP if once else ROUNDS, FLOATS if size == 4 else HALVES
-    store = indent(store, "  ") + "\n  }}" if once else "  }}\n" + store
-    text = KERNEL
-    for name, part in (("copies", copies), ("loop", loop), ("store", store)):
-        text = text.replace(f"{{{name}}}", part)
-    text = text.format(**theirs)
-    for own in sorted(OWN & taken):
-        text = re.sub(rf"(?<![\w.{MARK}]){own}(?![\w{MARK}])", f"{own}_", text)
-    return text.replace(MARK, "")
+    return parts
 
 
-def _marked(text: str, names: set[str]) -> str:
-    """With what are names of the given kernel marked, so that none of the new one's own is taken for them."""
-    return re.sub(r"(?<![\w.])[A-Za-z_]\w*", lambda m: f"{MARK}{m[0]}{MARK}" if m[0] in names else m[0], text)
+def _results(found: Product, tile: Tile) -> dict[str, object]:
+    n, once = found.layout.cols[0], tile.stages == 1
+    first = f"blockIdx.x * {tile.strip * tile.cols}" + (" + j0" if once else "")
+    return {
+        "n": n, "own": "v" if once else "tiles", "out_pitch": tile.cols + PAD, "out_pieces": tile.cols // PIECE,
+        "to": f"{found.c} + {_product(found, found.layout.rows[0], n)}(size_t)blockIdx.y * {tile.rows} * {n} + {first}",
+        "out_all": tile.rows * tile.cols // PIECE, "times": f" * {found.factor}" if found.factor else "",
+        "put": "__stcs(" if tile.past else "*", "is": "," if tile.past else " =", "done": ")" if tile.past else "",
+    }  # fmt: skip
+
+
+def _product(found: Product, rows: str, cols: str) -> str:
+    """Where a matrix of one of many products begins."""
+    return f"(size_t)blockIdx.z * {rows} * {cols} + " if found.batches > 1 else ""
+
+
+def _marked(text: str) -> str:
+    """With names of the given kernel marked, so that none of the new one's own is taken for them."""
+    return re.sub(r"(?<![\w.])[A-Za-z_]\w*", lambda m: f"{MARK}{m[0]}{MARK}", text)
 
 
 def launched(given: Given, found: Product, tile: Tile) -> str:
