@@ -119,6 +119,7 @@ def test_one_product_a_head_times_a_factor() -> None:
         ("i * k + q", "q * n + j", "i * n + j", "fmaxf(s, 0.f)"),
         ("i * k + q", "q * n + j", "i * n + j", "s + 1.f"),
         ("i * k + q", "q * n + j", "i * n + j", "s + __half2float(c[i * n + j])"),
+        ("i * k + q", "q * n + j", "i * n + j", "s / gridDim.x"),
         ("i * k + q + 1", "q * n + j", "i * n + j", "s"),
         ("i * k + (i < 8 ? q : 0)", "q * n + j", "i * n + j", "s"),
         ("i * k + q", "q * n + j", "i * n + j / 2 * 2", "s"),  # two threads for one place

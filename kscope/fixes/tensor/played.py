@@ -63,8 +63,8 @@ class _Shape(Struct, frozen=True):
 
 def played_product(given: Given, launch: Launch) -> Product | None:
     """None where the kernel makes anything else, or cannot be played."""
-    if launch.block[2] != 1 or len(given.sizes) > len(fitting(given)):
-        return None
+    if launch.block[2] != 1 or len(given.sizes) > len(fitting(given)) or "gridDim" in given.body:
+        return None  # of another grid, which the new kernel has, nothing is shown
     for a, b in (given.factors, given.factors[::-1]):
         found = _tried(given, launch, (a, b), 0)
         if found is None:
