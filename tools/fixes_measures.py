@@ -227,9 +227,15 @@ def _kept(c: Compared) -> Judged | None:
     return against(c.fix.proof[0].what, c.fix.proof[0].before, c.fix.proof[0].after, has[1]) if has else None
 
 
+def _fused(c: Compared) -> Judged | None:
+    """Products that tensor cores would make."""
+    count = _taken(c.fix.proof[0].what, lambda ins, op: ins.opcode in FMA_OPCODES)
+    return count(c) if c.code == "CMP201" else None
+
+
 MEASURES: dict[str, tuple[Callable[[Compared], Judged | None], ...]] = {
     "pad": (_wavefronts,), "swizzle": (_wavefronts,), "lane_mapping": (_sectors, _barriers, _held, _compiled),
-    "align": (_sectors,), "aggregate": (_atomics,), "divisor": (_divided,), "tile": (_loaded,),
+    "align": (_sectors,), "aggregate": (_atomics,), "divisor": (_divided,), "tile": (_fused, _loaded),
     "block_size": (_held, _per_row), "shared_bytes": (_held,), "carveout": (_held,),
     "stages": (_held, _compiled), "host_copy": (_bus,),
     "neighbours": (_taken("warp loads and stores", lambda ins, op: _memory(op, "global")),),

@@ -8,6 +8,7 @@ from itertools import pairwise
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.bank_conflicts import conflicts
 from kscope.features.lanes.vectorizable import merges
+from kscope.features.patterns.fma_loops import FMA_OPCODES
 from kscope.features.patterns.kept_in_memory import kept_in_memory
 from kscope.features.patterns.math_functions import integer_divisions
 from kscope.features.patterns.repeated_loads import repeated_loads
@@ -149,6 +150,12 @@ def small_accesses(setting: Setting) -> float:
 def fences(setting: Setting) -> float:
     code = setting.code
     return sum(code.cfg.loop_of[i] is not None for i in code.where(lambda ins, op: ins.opcode == "MEMBAR"))
+
+
+def fused_products(setting: Setting) -> float:
+    """Of numbers of two and four bytes, on the FMA pipe; what only moves a constant is none."""
+    found = setting.code.where(lambda ins, op: ins.opcode in FMA_OPCODES)
+    return sum(not any("RZ" in o.text for o in setting.code[i].operands[1:3]) for i in found)
 
 
 def reciprocals(setting: Setting) -> float:

@@ -39,6 +39,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM101", "lane_mapping"): ("sectors too many for each that a warp's load needs, the mean", counted.spread),
     ("MEM105", "qualifier"): ("accesses of local arrays", counted.local),
     ("MEM105", "register"): ("loops that call by pointer, of all", counted.by_pointer),
+    ("CMP201", "tile"): ("products on the FMA pipe", counted.fused_products),
     ("CMP207", "math_function"): ("conversions of integers a byte that is loaded", counted.conversions),
     ("LAT302", "jam"): ("rounds of a loop for each load in it", counted.rounds_a_load),
     ("LAT302", "hoist"): (BEHIND, all_behind),

@@ -43,8 +43,8 @@ REASONS: dict[str, str] = {
         " reads, which could go on where it has ended"
     ),
     "CMP201": (
-        "products by tensor cores take fragments, tiles and types of another kernel: its rounding is another "
-        "one"
+        "played on numbers, the kernel makes no product of two matrices of two-byte numbers whose sides are whole "
+        "tiles: what else tensor cores could take is another kernel, of which the code of this one proves nothing"
     ),
     "CMP202": "wgmma takes layouts by descriptors and warps by groups of four: another kernel, not a changed line",
     "CMP204": (

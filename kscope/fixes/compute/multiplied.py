@@ -23,49 +23,45 @@ _POINTER = re.compile(r"^(?P<const>const\s+)?float\s*\*\s*(?:__restrict__\s+)?(?
 
 
 class Product(Struct, frozen=True):
-    """Names of the factors, of what is written, of the number of rows; how many numbers came out right. turned: whether
-    the second factor lies with its rows where the product has columns: C = A B'."""
+    """Names of the factors, of what is written, of the number of rows; how many numbers came out right."""
 
     a: str
     b: str
     c: str
     n: str
     compared: int
-    turned: bool = False
 
 
-def rows(setting: Setting, size: int = 4) -> int:
-    """Rows of the square matrix of elements of `size` bytes that a launch writes, each element once; 0 where what it
+def rows(setting: Setting) -> int:
+    """Rows of the square matrix of elements of four bytes that a launch writes, each element once; 0 where what it
     wrote is none."""
     code, launch = setting.code, setting.launch
     threads = getattr(code, "threads", None)
     if launch is None or threads is None:
         return 0
     stores = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "store"))
-    words = sum(total(threads, [i]) * code.classes[i].bytes / size for i in stores)
+    words = sum(total(threads, [i]) * code.classes[i].bytes / 4 for i in stores)
     n = math.isqrt(int(words))
     return n if n * n == words and not n % launch.grid[0] and not n % launch.grid[1] else 0
 
 
-def loaded(setting: Setting, written: int = 4, size: int = 4) -> tuple[float, float]:
-    """(elements of global memory, of shared memory) that threads load for each multiplication of the product. written,
-    size: bytes of an element that it writes, that it loads."""
-    code, threads, n = setting.code, getattr(setting.code, "threads", None), rows(setting, written)
+def loaded(setting: Setting) -> tuple[float, float]:
+    """(elements of global memory, of shared memory) that threads load for each multiplication of the product."""
+    code, threads, n = setting.code, getattr(setting.code, "threads", None), rows(setting)
     if threads is None or not n:
         return 0.0, 0.0
     loads = code.where(lambda ins, op: op.access == "load")
-    every = [(code.classes[i].space, threads[i] * code.classes[i].bytes / size / n**3) for i in loads]
+    every = [(code.classes[i].space, threads[i] * code.classes[i].bytes / 4 / n**3) for i in loads]
     return sum(x for s, x in every if s == "global"), sum(x for s, x in every if s == "shared")
 
 
-def product(setting: Setting, text: Text, parameters: str, size: int = 4, turned: bool = False) -> Product | None:
+def product(setting: Setting, text: Text, parameters: str) -> Product | None:
     """The product that a kernel of three matrices makes; None where it makes anything else, or cannot be played.
-    parameters: the text between the brackets of its head; size: bytes of an element that it writes; turned: whether
-    C = A B' is asked for as well."""
+    parameters: the text between the brackets of its head."""
     given = [" ".join(p.split()) for p in parameters.split(",")]
     pointers = [m for p in given if (m := _POINTER.match(p)) is not None]
     factors, out = ([m["name"] for m in pointers if bool(m["const"]) is kept] for kept in (True, False))
-    n, launch = rows(setting, size), setting.launch
+    n, launch = rows(setting), setting.launch
     if len(factors) != 2 or len(out) != 1 or launch is None or not n:
         return None
     name = size_named(text.code, [p for p in given if not _POINTER.match(p)], n, constants(setting.lines(text.file)))
@@ -74,9 +70,8 @@ def product(setting: Setting, text: Text, parameters: str, size: int = 4, turned
         return None
     shape = (small * launch.grid[0] // n, small * launch.grid[1] // n), launch.block[:2]
     for a, b in (factors, factors[::-1]):
-        way = _way(text.code, (a, b, out[0], name), small, shape)
-        if way is not None and (turned or not way):
-            return Product(a, b, out[0], name, small * small, way)
+        if _multiplies(text.code, (a, b, out[0], name), small, shape):
+            return Product(a, b, out[0], name, small * small)
     return None
 
 
@@ -98,10 +93,10 @@ def size_named(code: str, others: list[str], n: int, known: dict[str, int]) -> s
     return found[0] if len(found) == 1 else None
 
 
-def _way(
+def _multiplies(
     code: str, names: tuple[str, str, str, str], n: int, shape: tuple[tuple[int, int], tuple[int, int]]
-) -> bool | None:  # fmt: skip
-    """Whether the second factor is turned; None where what comes out is no product."""
+) -> bool:  # fmt: skip
+    """Whether what comes out is the product."""
     import numpy as np
 
     from kscope.fixes.given.played import play
@@ -113,7 +108,6 @@ def _way(
     try:
         play(code[code.index("{") :], *shape, {a: left.copy(), b: right.copy(), c: made}, {size: n})
     except Unplayable:
-        return None
+        return False
     first, second, result = (x.reshape(n, n) for x in (left, right, made))
-    ways = (turned for turned, x in ((False, second), (True, second.T)) if np.array_equal(result, first @ x))
-    return next(ways, None)
+    return np.array_equal(result, first @ second)

@@ -25,8 +25,10 @@ _QUALIFIERS = {"const", "volatile", "static", "constexpr", "__restrict__", "regi
 VECTORS = {f"{kind}{n}": n for kind in ("float", "int", "uint", "double") for n in (2, 3, 4)} | {"float8": 8}
 """Elements of a vector type. float8 is none of CUDA's: elements of an access of 16 bytes, of two bytes each."""
 
+HALVES, PAIRS = ("__half", "__nv_bfloat16"), ("__half2", "__nv_bfloat162")  # numbers of two bytes, two of them
 WHOLE = {"int32_t", "uint32_t", "int64_t", "uint64_t", "uint"}
-_TYPES = {"int", "unsigned", "float", "double", "size_t", "long", "short", "char", "bool", "auto", *WHOLE, *VECTORS}
+_TYPES = {"int", "unsigned", "float", "double", "size_t", "long", "short", "char", "bool", "auto", *WHOLE, *VECTORS,
+          *HALVES, *PAIRS}  # fmt: skip
 _CASTS = ("reinterpret_cast", "static_cast")
 _BINARY = (("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<<", ">>"), ("+", "-"),
            ("*", "/", "%"))  # fmt: skip
@@ -232,19 +234,22 @@ class Parser:
         if self.next() == "(" and (self.words[self.at + 1 : self.at + 2] or [""])[0] in _TYPES | {"const"}:
             self.need("(")
             kind, stars = self._cast(")")
-            return ("cast", kind, self._unary(), stars)
+            return self._as(kind, stars, self._unary())
         if op := self.take("*", "&"):
             return ("deref" if op == "*" else "address", self._unary())
         return self._postfix()
 
     def _cast(self, end: str) -> tuple[str, int]:
-        """(type, stars) in front of the bracket that ends a cast."""
-        kind, _ = self.kind()
-        stars = 0
+        """(type, stars) in front of the bracket that ends a cast; -1 for a reference."""
+        (kind, _), stars = self.kind(), 0
         while self.take("*", "const", "__restrict__"):
             stars += self.words[self.at - 1] == "*"
+        stars = -1 if not stars and self.take("&") else stars
         self.need(end)
         return kind, stars
+
+    def _as(self, kind: str, stars: int, inner: Node) -> Node:
+        return ("cast", kind, inner, stars) if stars >= 0 else ("deref", ("cast", kind, ("address", inner), 1))
 
     def _arguments(self) -> list[Node]:
         self.need("(")
@@ -282,7 +287,7 @@ class Parser:
         if name in _CASTS:
             self.need("<")
             kind, stars = self._cast(">")
-            return ("cast", kind, self._arguments()[0], stars)
+            return self._as(kind, stars, self._arguments()[0])
         if name in _DIMENSIONS:
             self.need(".")
             return ("name", f"{name}.{self.name()}")

@@ -7,66 +7,24 @@ import math
 from typing import Any
 
 import numpy as np
-from msgspec import Struct, structs
 
-from kscope.fixes.given.grammar import VECTORS, Node, Unplayable
+from kscope.fixes.given.grammar import HALVES, Node, Unplayable
+from kscope.fixes.given.kinds import (
+    CARRIERS,
+    FLOATS,
+    LETTERS,
+    Pointer,
+    Reference,
+    Values,
+    Vector,
+    as_float,
+    carried,
+    fits,
+    words,
+)
 from kscope.fixes.given.races import Races
 
 CELL = 8  # steps that an element of an array is taken for, so that no text asks for a gigabyte
-LETTERS = "xyzw"
-MADE = {f"make_{name}": count for name, count in VECTORS.items()}
-BYTES = {"double": 8, "long": 8, "size_t": 8, "short": 2, "char": 1, "bool": 1, "int64_t": 8, "uint64_t": 8}  # else 4
-FLOATS = ("float", "double")
-Values = Any
-"""One number for all threads, an array of one for each, a vector of such, or a pointer."""
-
-
-class Pointer(Struct, frozen=True):
-    """A place in an array: `at` counts words, elements of no vector. dims: of the array that it names, or of a row of
-    it; none where it leads to elements one behind the other. width: words of an element; size: bytes of a word."""
-
-    memory: str
-    at: Values
-    dims: tuple[int, ...] = ()
-    width: int = 1
-    size: int = 4
-
-    def moved(self, by: Values) -> Pointer:
-        """The place so many elements, or rows, further on."""
-        at = self.at + by * math.prod(self.dims[1:]) * self.width
-        return Pointer(self.memory, at, self.dims[1:] and (1, *self.dims[1:]), self.width, self.size)
-
-
-class Vector(Struct, frozen=True):
-    """float4 and its like."""
-
-    parts: tuple[Values, ...]
-
-
-class Reference(Struct, frozen=True):
-    """A name that stands for a place."""
-
-    to: Pointer
-
-
-def words(kind: str) -> tuple[int, int]:
-    """(words of an element, bytes of a word) of a type."""
-    last = kind.split(" ")[-1] if kind else ""
-    if last in VECTORS:
-        return VECTORS[last], 8 if last.startswith("double") else 4
-    return 1, next((BYTES[w] for w in kind.split(" ") if w in BYTES), 4)
-
-
-def chosen(mask: Any, new: Values, old: Values) -> Values:
-    """The new value where the mask says so, the old one elsewhere."""
-    if isinstance(new, Vector) and isinstance(old, Vector):
-        return Vector(tuple(np.where(mask, a, b) for a, b in zip(new.parts, old.parts, strict=True)))
-    both = isinstance(new, Pointer) and isinstance(old, Pointer)
-    if both and structs.replace(new, at=0) == structs.replace(old, at=0):
-        return structs.replace(new, at=np.where(mask, new.at, old.at))
-    if isinstance(new, (Vector, Pointer)) or isinstance(old, (Vector, Pointer)):
-        raise Unplayable("a vector or a pointer of some threads")
-    return np.where(mask, new, old)
 
 
 def before(places: Any, added: Any) -> Any:
@@ -97,6 +55,8 @@ class Places:
         self.names: dict[str, Any] = {}
         self.read = {name: np.zeros(len(words), dtype=bool) for name, words in memory.items()}
         self.races: Races | None = None
+        self.taken: set[str] = set()  # variables whose address is taken
+        self.halves = False  # whether the kernel's pointers lead to two-byte numbers
 
     @property
     def on(self) -> Any:
@@ -115,13 +75,14 @@ class Places:
 
     def array(self, name: str, kind: str, dims: tuple[int, ...], value: Node | None, *, shared: bool) -> None:
         """A new array of a block or a thread."""
-        width, size = words(kind)
+        small = self.halves and kind in CARRIERS and words(kind)[0] > 1  # a uint4 holds eight
+        width, size, each = carried(kind) if small else (*words(kind), 1)
         count = math.prod(dims) * width
         shape = count, self.blocks if shared else self.threads
         self.pay(CELL * shape[0] * shape[1])
-        floats = self.real and any(kind.split(" ")[-1].startswith(f) for f in FLOATS)
+        floats = self.real and (small or kind.split(" ")[-1].startswith(FLOATS))
         self.arrays[name] = np.zeros(shape, dtype=np.float64 if floats else np.int64), shared
-        self.names[name] = Pointer(f"[{name}]", 0, dims, width, size)
+        self.names[name] = Pointer(f"[{name}]", 0, dims, width, size, each)
         self.written[f"[{name}]"] = np.full(shape, value is not None)
         self.shared += count * shared
         self.own[name] = max(count * (not shared), self.own.get(name, 0))
@@ -134,19 +95,44 @@ class Places:
         if star == "&":
             return self._reference(width, size, value)
         if value is None or value == ("list", []):
-            return Vector((0,) * width) if width > 1 else 0
+            return Vector((0,) * width, size) if width > 1 else 0
         if value[0] == "list":
             parts = [self.value(v) for v in value[1]]
-            first: Values = Vector((*parts, *(0,) * (width - len(parts)))) if width > 1 else parts[0]
+            first: Values = Vector((*parts, *(0,) * (width - len(parts))), size) if width > 1 else parts[0]
         else:
             first = self.value(value)
         flat = isinstance(first, Pointer) and len(first.dims) > 1
-        shape = len(first.parts) if isinstance(first, Vector) else 1
-        if isinstance(first, Pointer) != bool(star) or flat or (kind != "auto" and not star and shape != width):
+        if isinstance(first, Pointer) != bool(star) or flat or (kind != "auto" and not star and not fits(first, kind)):
             raise Unplayable("a value of another type")
-        if star and kind != "auto" and (first.width, first.size) != (width, size):
+        if star and kind != "auto" and (first.width, first.size) not in ((width, size), carried(kind)[:2]):
             raise Unplayable("a pointer of another type")
-        return first
+        return as_float(first) if self.real and kind.startswith(FLOATS) and not star else first
+
+    def kept(self, name: str, kind: str, value: Node | None) -> None:
+        """A variable whose address is taken: it lies in an array of its own, in which it is two-byte numbers where it
+        holds such."""
+        first = self.first(kind, "", value) if value is not None else None
+        small = first.size == 2 if isinstance(first, Vector) else value is None and self.halves and kind in CARRIERS
+        width, size, each = carried(kind) if small else (*words(kind), 1)
+        if isinstance(self.names.get(name), (Pointer, Reference)):
+            raise Unplayable("a name that hides another")
+        floats, shape = self.real and (small or kind.startswith(FLOATS)), (width, self.threads)
+        self.pay(width * self.threads)
+        self.arrays[name] = np.zeros(shape, dtype=np.float64 if floats else np.int64), False
+        self.written[f"[{name}]"] = np.zeros(shape, dtype=bool)
+        self.names[name] = Reference(Pointer(f"[{name}]", 0, (), width, size, each))
+        if first is not None:
+            self.put(self.names[name].to, first)
+
+    def recast(self, to: Pointer, kind: str) -> Pointer:
+        """A pointer to elements of another type at the same place."""
+        width, size = words(kind)
+        if to.size == 2 and size > 2:
+            width, size, each = carried(kind)
+            return Pointer(to.memory, to.at, (), width, size, each)
+        if to.size != size or (self.halves and size == 2 and not kind.startswith(HALVES)):
+            raise Unplayable("words of another size")
+        return Pointer(to.memory, to.at, (), width, size)
 
     def _reference(self, width: int, size: int, value: Node | None) -> Reference:
         to = self.spot(value) if value is not None else None
@@ -161,15 +147,18 @@ class Places:
             if not isinstance(base, Pointer) or isinstance(by, (Pointer, Vector)):
                 raise Unplayable("an index of a number")
             to = base.moved(by)
-            return Pointer(to.memory, to.at, base.dims[1:], to.width, to.size)
+            return Pointer(to.memory, to.at, base.dims[1:], to.width, to.size, to.each)
         if node[0] == "deref":
             base = self.value(node[1])
             if not isinstance(base, Pointer) or len(base.dims) > 1:
                 raise Unplayable("what a number points to")
-            return Pointer(base.memory, base.at, (), base.width, base.size)
+            return Pointer(base.memory, base.at, (), base.width, base.size, base.each)
         if node[0] == "member":
             base = self.spot(node[1])
-            return base and Pointer(base.memory, base.at + self._letter(node[2], base.width), (), 1, base.size)
+            if base is None:
+                return None
+            at = base.at + base.each * self._letter(node[2], base.width // base.each)
+            return Pointer(base.memory, at, (), base.each, base.size, base.each)
         known = self.names[node[1]] if node[0] == "name" else None
         return known.to if isinstance(known, Reference) else None
 
@@ -183,7 +172,7 @@ class Places:
         if to.dims:
             return to
         parts = tuple(self._load(to.memory, self._aligned(to) + n) for n in range(to.width))
-        return parts[0] if to.width == 1 else Vector(parts)
+        return parts[0] if to.width == 1 else Vector(parts, to.size, to.each)
 
     def put(self, to: Pointer, value: Values) -> None:
         parts = value.parts if isinstance(value, Vector) else (value,)

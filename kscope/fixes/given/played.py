@@ -10,17 +10,31 @@ import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.given.called import Function, called, trees
-from kscope.fixes.given.grammar import Node, Parser, Unplayable
-from kscope.fixes.given.lanes_played import SHUFFLES, WARP, all_or_none, bits_of, shuffled, voted
+from kscope.fixes.given.functions import addressed, result_of
+from kscope.fixes.given.grammar import HALVES, Node, Parser, Unplayable
+from kscope.fixes.given.kinds import (
+    FLOATS,
+    Pointer,
+    Reference,
+    Values,
+    Vector,
+    as_float,
+    chosen,
+    part,
+    with_part,
+    words,
+)
+from kscope.fixes.given.lanes_played import SHUFFLES, WARP, all_or_none, shuffled, voted
 from kscope.fixes.given.leaving import Leaving
-from kscope.fixes.given.places import ATOMICS, MADE, Pointer, Reference, Values, Vector, chosen, words
+from kscope.fixes.given.operators import Operators
+from kscope.fixes.given.places import ATOMICS
 from kscope.fixes.given.races import Races
 from kscope.fixes.given.remembered import remembered
-from kscope.fixes.given.whole_numbers import BITS, CALLS, NUMBERS, REAL, combined, mixed
+from kscope.fixes.given.whole_numbers import NUMBERS, mixed
 
 STEPS = 100_000_000  # numbers that are worked on in all: a second at most (judged)
 LEAST = 256  # of them that a step is taken for, however few it is of: what looking at its text costs
-_CALLS = {**CALLS, "__popc": bits_of}
+_LOADS = ("__ldg", "__ldcs", "__ldcg", "__ldca", "__ldlu")
 
 
 class Rules(Struct, frozen=True):
@@ -30,7 +44,7 @@ class Rules(Struct, frozen=True):
     are none to one word of four bytes. only: numbers of the blocks that are played, where not all are. tickets: whether
     what an atomicAdd returns may be used, as threads that come in the order of their numbers find it. opaque: functions
     of numbers that change nothing, of which is only known that they give the same for the same. functions: to be
-    called."""
+    called. steps: most of them."""
 
     literals: str = ""
     races: bool = False
@@ -39,17 +53,20 @@ class Rules(Struct, frozen=True):
     tickets: bool = False
     opaque: tuple[str, ...] = ()
     functions: Mapping[str, Function] = {}
+    steps: int = STEPS
 
 
 class Played(Struct, frozen=True):
     """What a play took: elements that threads loaded from global memory and which of them, words of shared memory a
-    block and of local arrays a thread, barriers that warps passed."""
+    block and of local arrays a thread, barriers that warps passed; of words in global memory which block wrote them,
+    where races were looked for."""
 
     loads: int
     shared: int
     own: int = 0
     passed: int = 0
     read: Mapping[str, Any] = {}
+    writers: Mapping[str, Any] = {}
 
 
 PLAIN = Rules()
@@ -57,43 +74,48 @@ PLAIN = Rules()
 
 @remembered
 def play(
-    text: str, grid: tuple[int, int], block: tuple[int, int], memory: dict[str, Any], numbers: Mapping[str, int],
+    text: str, grid: tuple[int, ...], block: tuple[int, int], memory: dict[str, Any], numbers: Mapping[str, float],
     rules: Rules = PLAIN,
 ) -> Played:  # fmt: skip
     """Runs a kernel's body (from its brace on) on arrays, in place. memory: arrays of whole numbers by the names of
     pointers; numbers: what other names stand for. Raises Unplayable, also where something is read and nobody wrote."""
     body = Parser(text, NUMBERS.get(rules.literals)).body()
     try:
-        one = _Threads(grid, block, memory, numbers, rules)
+        one = _Threads((*grid, 1)[:3], block, memory, numbers, rules)
+        one.taken = addressed(body)
         with np.errstate(all="ignore"):
             one.run(body)
-        return Played(one.loads, one.shared, sum(one.own.values()), one.passed, one.read)
+        writers = one.races.writers() if one.races is not None else {}
+        return Played(one.loads, one.shared, sum(one.own.values()), one.passed, one.read, writers)
     except (IndexError, KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise Unplayable(str(error)) from error
 
 
-class _Threads(Leaving):
+class _Threads(Leaving, Operators):
     """All threads, step by step together."""
 
     def __init__(
-        self, grid: tuple[int, int], block: tuple[int, int], memory: dict[str, Any], numbers: Mapping[str, int],
+        self, grid: tuple[int, ...], block: tuple[int, int], memory: dict[str, Any], numbers: Mapping[str, float],
         rules: Rules,
     ) -> None:  # fmt: skip
         super().__init__(memory, rules.literals == "real")
-        blocks = np.array(rules.only or range(grid[0] * grid[1]))
+        blocks = np.array(rules.only or range(grid[0] * grid[1] * grid[2]))
+        self.halves = any(kind.startswith(HALVES) for kind in rules.kinds.values())
+        self.upper = any("bfloat16" in kind for kind in rules.kinds.values())
         size, self.blocks = block[0] * block[1], len(blocks)
         self.threads, self.each = size * self.blocks, np.arange(size * self.blocks)
         self.block, lane = self.each // size, self.each % size
         self.lane, self.warp = lane, self.block * -(-size // WARP) + lane // WARP
-        self.steps, self.passed, self.tickets = STEPS, 0, rules.tickets
+        self.steps, self.passed, self.tickets = rules.steps, 0, rules.tickets
         self.opaque = rules.opaque
         self.means = {name[4:]: getattr(self, name) for name in dir(self) if name.startswith("_of_")}
         self.races = Races(self.block, self.warp) if rules.races else None
         self.names = {
             **numbers, "threadIdx.x": lane % block[0], "threadIdx.y": lane // block[0], "threadIdx.z": 0,
-            "blockDim.x": block[0], "blockDim.y": block[1], "blockDim.z": 1, "blockIdx.z": 0,
-            "blockIdx.x": blocks[self.block] % grid[0], "blockIdx.y": blocks[self.block] // grid[0],
-            "gridDim.x": grid[0], "gridDim.y": grid[1], "gridDim.z": 1,
+            "blockDim.x": block[0], "blockDim.y": block[1], "blockDim.z": 1,
+            "blockIdx.x": blocks[self.block] % grid[0], "blockIdx.y": blocks[self.block] // grid[0] % grid[1],
+            "blockIdx.z": blocks[self.block] // (grid[0] * grid[1]) if grid[2] > 1 else 0,
+            "gridDim.x": grid[0], "gridDim.y": grid[1], "gridDim.z": grid[2],
         }  # fmt: skip
         self.names |= {name: Pointer(name, 0, (), *words(rules.kinds.get(name, ""))) for name in memory}
         self.start()
@@ -137,6 +159,8 @@ class _Threads(Leaving):
                 self.array(name, kind, tuple(int(self.value(d)) for d in dims), value, shared=shared)
             elif shared or dims:
                 raise Unplayable("a value of a block")
+            elif name in self.taken and not star:
+                self.kept(name, kind, value)
             else:
                 self.names[name] = self.first(kind, star, value)
 
@@ -148,16 +172,15 @@ class _Threads(Leaving):
 
     def _of_cast(self, node: Node) -> Values:
         _, kind, inner, stars = node
-        value, (width, size) = self.value(inner), words(kind)
+        value = self.value(inner)
         if isinstance(value, Pointer) != bool(stars) or stars > 1 or isinstance(value, Vector):
             raise Unplayable("a pointer as a number")
         if not stars:
-            if self.real and size * width and not kind.startswith(("float", "double")):
-                return np.trunc(value).astype(np.int64) if np.asarray(value).dtype.kind == "f" else value
-            return value
-        if value.size != size:
-            raise Unplayable("words of another size")
-        return Pointer(value.memory, value.at, (), width, size)
+            if self.real and kind.startswith(FLOATS):
+                return as_float(value)
+            whole = self.real and np.asarray(value).dtype.kind == "f"
+            return np.trunc(value).astype(np.int64) if whole else value
+        return self.recast(value, kind)
 
     def _of_name(self, node: Node) -> Values:
         known = self.names[node[1]]
@@ -175,7 +198,7 @@ class _Threads(Leaving):
         if to is not None:
             return self.got(to)
         whole = self.value(node[1])
-        return whole.parts[self._letter(node[2], len(whole.parts))]
+        return part(whole, self._letter(node[2], len(whole.parts) // whole.each))
 
     def _of_address(self, node: Node) -> Values:
         to = self.spot(node[1])
@@ -186,42 +209,16 @@ class _Threads(Leaving):
     def _of_choose(self, node: Node) -> Values:
         test, was = np.asarray(self.value(node[1])) != 0, self.on
         out = []
-        for mask, part in ((test, node[2]), (~test, node[3])):
+        for mask, side in ((test, node[2]), (~test, node[3])):
             self.on = was & mask
             if self.on.any():
-                out.append(self.value(part))
+                out.append(self.value(side))
         self.on = was
         return chosen(test, *out) if len(out) == 2 else out[0]
 
-    def _of_unary(self, node: Node) -> Values:
-        known = {"!": lambda v: np.asarray(v) == 0, "-": lambda v: -v, "~": lambda v: ~v, "+": lambda v: v}
-        return known[node[1]](self.value(node[2]))
-
-    def _of_binary(self, node: Node) -> Values:
-        _, op, left, right = node
-        a = self.value(left)
-        b = self._decided(op, a, right) if op in ("&&", "||") else self.value(right)
-        self.pay(self.threads)
-        return self._combined(op, a, b)
-
-    def _decided(self, op: str, a: Values, right: Node) -> Values:
-        """The right side only where the left one does not decide."""
-        was = self.on
-        self.on = was & ((np.asarray(a) != 0) == (op == "&&"))
-        b = self.value(right) if self.on.any() else 0
-        self.on = was
-        return b
-
-    def _combined(self, op: str, a: Values, b: Values) -> Values:
-        if isinstance(b, Pointer) and op == "+":
-            a, b = b, a
-        if isinstance(a, Pointer) and not isinstance(b, (Pointer, Vector)) and op in "+-":
-            return a.moved(b if op == "+" else -b)
-        if self.real and op == "/" and "f" in (np.asarray(a).dtype.kind, np.asarray(b).dtype.kind):
-            return a / b
-        return combined(op, a, b)
-
     def _of_call(self, node: Node) -> Values:
+        if node[1] in _LOADS and len(node[2]) == 1:
+            return self.value(("deref", node[2][0]))
         given = [self.value(x) for x in node[2]]
         self.pay(self.threads)
         if node[1] == "atomicAdd" and self.tickets:
@@ -232,17 +229,9 @@ class _Threads(Leaving):
             return voted(given, self.lane, self.on, self.alive, self.warp)
         if node[1] in self.called:
             return called(self, *self.called[node[1]], given)
-        if node[1] in ("fmaf", "__fmaf_rn"):
-            return given[0] * given[1] + given[2]
-        if node[1] in MADE and len(given) == MADE[node[1]] and not any(isinstance(x, (Pointer, Vector)) for x in given):
-            return Vector(tuple(given))
-        if node[1] in BITS:
-            if np.any(np.asarray(given[0])[..., self.on if np.ndim(given[0]) else None] < 0):
-                raise Unplayable("bits of a negative number")  # those of others are in their order
-            return given[0]
         if node[1] in SHUFFLES:
             return shuffled(node[1], given, self.lane, self.on, self.alive, self.warp)
-        return (REAL[node[1]] if self.real and node[1] in REAL else _CALLS[node[1]])(*given)
+        return result_of(node[1], given, self.on, real=self.real, upper=self.upper)
 
     def _of_assign(self, node: Node) -> Values:
         _, op, target, right = node
@@ -264,14 +253,16 @@ class _Threads(Leaving):
             self.put(to, value)
         elif target[0] == "member":
             whole = self.value(target[1])
-            n = self._letter(target[2], len(whole.parts))
-            self._store(target[1], Vector((*whole.parts[:n], value, *whole.parts[n + 1 :])), None)
+            n = self._letter(target[2], len(whole.parts) // whole.each)
+            self._store(target[1], with_part(whole, n, value), None)
         elif target[0] != "name":
             raise Unplayable(target[0])
         else:
             old = self.names[target[1]]
             if isinstance(value, Pointer) and (not isinstance(old, Pointer) or value.dims[1:]):
                 raise Unplayable("a pointer as a number")
+            if self.real and not isinstance(old, Pointer) and np.asarray(old).dtype.kind == "f":
+                value = as_float(value)
             self.names[target[1]] = value if self.every else chosen(self.on, value, old)
 
     def pay(self, count: int = 0) -> None:

@@ -27,6 +27,10 @@ class Races:
     def met(self, on: Any) -> None:
         self.meeting[self.warp[on]] += 1
 
+    def writers(self) -> dict[str, Any]:
+        """Of each word of global memory the block that wrote it; SEVERAL where blocks did, NOBODY."""
+        return {name: at[1] for (name, kind), at in self.known.items() if kind == "write" and name[0] != "["}
+
     def read(self, name: str, where: Any, threads: Any, size: int) -> None:
         for kind in ("write", "join"):
             self._follow(name, kind, where, threads, size)

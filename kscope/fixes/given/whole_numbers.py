@@ -48,13 +48,6 @@ REAL: dict[str, Any] = {
 """Functions of fractions, where those are played as what they are."""
 
 
-CALLS: dict[str, Any] = {
-    "fmaxf": np.maximum, "fminf": np.minimum, "max": np.maximum, "min": np.minimum, "fabsf": np.abs,
-    "__fadd_rn": np.add, "__fsub_rn": np.subtract, "__fmul_rn": np.multiply,
-}  # fmt: skip
-BITS = ("__float_as_int", "__int_as_float", "__float_as_uint", "__uint_as_float")
-
-
 def real(word: str) -> float:
     """What a literal says."""
     if re.fullmatch(r"0[xX].*|\d+[uUlL]*", word):

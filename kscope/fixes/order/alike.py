@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from kscope.fixes.atomics.reading import Kernel
 from kscope.fixes.given.grammar import Unplayable
-from kscope.fixes.given.places import words
+from kscope.fixes.given.kinds import words
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.source import constants
 from kscope.fixes.given.text import closing

@@ -14,7 +14,7 @@ from kscope.fixes.given.called import Function as Called
 from kscope.fixes.given.called import functions
 from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.grammar import VECTORS, Unplayable
-from kscope.fixes.given.places import LETTERS
+from kscope.fixes.given.kinds import LETTERS
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.recurrence.rewritten import numbers

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.given.conditions import not_written, proved, reads
-from kscope.fixes.given.places import FLOATS
+from kscope.fixes.given.kinds import FLOATS
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, plain
 from kscope.fixes.recurrence.linear import bare

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Unplayable
-from kscope.fixes.given.places import FLOATS
+from kscope.fixes.given.kinds import FLOATS
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import constants

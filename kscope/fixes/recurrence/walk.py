@@ -12,7 +12,7 @@ from msgspec import Struct
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.grammar import Unplayable
-from kscope.fixes.given.places import LETTERS
+from kscope.fixes.given.kinds import LETTERS
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import evaluated
 from kscope.fixes.given.text import Span, closing, plain

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.grammar import Unplayable
-from kscope.fixes.given.places import FLOATS
+from kscope.fixes.given.kinds import FLOATS
 from kscope.fixes.given.whole_numbers import HUGE
 from kscope.fixes.rows.function import Function
 from kscope.model.contract.fixes import Condition

@@ -1,0 +1,1 @@
+"""Products of matrices of two-byte numbers by tensor cores."""
