@@ -22,8 +22,10 @@ _QUALIFIERS = {"const", "volatile", "static", "constexpr", "__restrict__", "regi
 VECTORS = {f"{kind}{n}": n for kind in ("float", "int", "uint", "double") for n in (2, 3, 4)}
 """Elements of a vector type."""
 
+HALVES = {"__half", "__nv_bfloat16"}
 WHOLE = {"int32_t", "uint32_t", "int64_t", "uint64_t", "uint"}
-_TYPES = {"int", "unsigned", "float", "double", "size_t", "long", "short", "char", "bool", "auto", *WHOLE, *VECTORS}
+_TYPES = {"int", "unsigned", "float", "double", "size_t", "long", "short", "char", "bool", "auto", *HALVES, *WHOLE,
+          *VECTORS}  # fmt: skip
 _CASTS = ("reinterpret_cast", "static_cast")
 _BINARY = (("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<<", ">>"), ("+", "-"),
            ("*", "/", "%"))  # fmt: skip

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from kscope.fixes.given.grammar import VECTORS, Node, Unplayable
+from kscope.fixes.given.grammar import HALVES, VECTORS, Node, Unplayable
 from kscope.fixes.given.races import Races
 
 CELL = 8  # steps that an element of an array is taken for, so that no text asks for a gigabyte
 LETTERS = "xyzw"
 MADE = {f"make_{name}": count for name, count in VECTORS.items()}
-BYTES = {"double": 8, "long": 8, "size_t": 8, "short": 2, "char": 1, "bool": 1, "int64_t": 8, "uint64_t": 8}  # else 4
-FLOATS = ("float", "double")
+BYTES = {"double": 8, "long": 8, "size_t": 8, "short": 2, "char": 1, "bool": 1, "int64_t": 8, "uint64_t": 8,
+         **dict.fromkeys(HALVES, 2)}  # else 4; fmt: skip
+FLOATS = ("float", "double", *HALVES)
 Values = Any
 """One number for all threads, an array of one for each, a vector of such, or a pointer."""
 

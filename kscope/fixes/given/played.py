@@ -14,13 +14,11 @@ from kscope.fixes.given.lanes_played import SHUFFLES, WARP, all_or_none, shuffle
 from kscope.fixes.given.places import ATOMICS, MADE, Places, Pointer, Reference, Values, Vector, chosen, words
 from kscope.fixes.given.races import Races
 from kscope.fixes.given.remembered import remembered
-from kscope.fixes.given.whole_numbers import REAL, combined, drawn, real
+from kscope.fixes.given.whole_numbers import CALLS, REAL, combined, drawn, real
 
 STEPS = 100_000_000  # numbers that are worked on in all: a second at most (judged)
 LEAST = 256  # of them that a step is taken for, however few it is of: what looking at its text costs
 ROUNDS = 4096  # of one loop
-_CALLS = {"fmaxf": np.maximum, "fminf": np.minimum, "max": np.maximum, "min": np.minimum, "fabsf": np.abs,
-          "__fadd_rn": np.add, "__fsub_rn": np.subtract, "__fmul_rn": np.multiply}  # fmt: skip
 _BITS = ("__float_as_int", "__int_as_float", "__float_as_uint", "__uint_as_float")
 
 
@@ -262,7 +260,7 @@ class _Threads(Places):
             return given[0]
         if node[1] in SHUFFLES:
             return shuffled(node[1], given, self.lane, self.on, self.alive, self.warp)
-        return (REAL[node[1]] if self.real and node[1] in REAL else _CALLS[node[1]])(*given)
+        return (REAL[node[1]] if self.real and node[1] in REAL else CALLS[node[1]])(*given)
 
     def _of_assign(self, node: Node) -> Values:
         _, op, target, right = node

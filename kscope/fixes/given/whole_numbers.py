@@ -47,6 +47,16 @@ REAL: dict[str, Any] = {
 """Functions of fractions, where those are played as what they are."""
 
 
+CONVERTED = ("__half2float", "__float2half", "__float2half_rn", "__bfloat162float", "__float2bfloat16")
+"""Functions between types of fractions: none of them rounds in a play."""
+
+CALLS: dict[str, Any] = {
+    "fmaxf": np.maximum, "fminf": np.minimum, "fmax": np.maximum, "fmin": np.minimum, "max": np.maximum,
+    "min": np.minimum, "fabsf": np.abs, "__fadd_rn": np.add, "__fsub_rn": np.subtract, "__fmul_rn": np.multiply,
+    **dict.fromkeys(CONVERTED, lambda v: v),
+}  # fmt: skip
+
+
 def real(word: str) -> float:
     """What a literal says."""
     if re.fullmatch(r"0[xX].*|\d+[uUlL]*", word):

@@ -1,0 +1,146 @@
+"""Rows whose threads met in shared memory, by lanes that keep the same in registers: what is written, what is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from kscope.fixes.rows import syntax
+from kscope.fixes.rows.compared import Same, Side, same
+from kscope.fixes.rows.function import Function, _read
+from kscope.fixes.rows.inlined import callees, inlined
+from kscope.fixes.rows.own import in_registers
+from tests.support.with_sources import changes
+
+FAR = """__global__ void far_of(const float* __restrict__ a, const float* __restrict__ c, int* __restrict__ out) {
+  __shared__ float d[128]; __shared__ int at[128];
+  const int me = threadIdx.x;
+  float u = a[blockIdx.x * 2] - c[me * 2], w = a[blockIdx.x * 2 + 1] - c[me * 2 + 1];
+  d[me] = u * u + w * w; at[me] = me;
+  __syncthreads();
+  for (unsigned half = blockDim.x / 2; half > 0; half = half / 2) {
+    if (me < half) if (d[me] < d[me + half]) { d[me] = d[me + half]; at[me] = at[me + half]; }
+    __syncthreads();
+  }
+  if (me == 0) out[blockIdx.x] = at[0];
+}"""
+NORM = """__device__ float all_of(float v, float* part) {
+  for (int o = 16; o > 0; o >>= 1) v += __shfl_down_sync(0xffffffff, v, o);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
+  __syncthreads();
+  float all = 0; for (int k = 0; k < 4; k++) all += part[k];
+  __syncthreads();
+  return all;
+}
+__global__ void norm(const float* __restrict__ x, float* __restrict__ y, int n) {
+  __shared__ float part[4];
+  float v = threadIdx.x < n ? x[blockIdx.x * n + threadIdx.x] : 0.f;
+  float mean = all_of(v, part) / n, off = v - mean, by = rsqrtf(all_of(off * off, part) / n + 1e-5f);
+  if (threadIdx.x < n) y[blockIdx.x * n + threadIdx.x] = off * by;
+}"""
+SUM = """__global__ void rows_of(const float* __restrict__ x, float* __restrict__ y, int n) {
+  __shared__ float s[64]; int t = threadIdx.x; float sum = 0;
+  for (int k = t; k < n; k += 64) sum += x[blockIdx.x * n + k];
+  s[t] = sum; __syncthreads();
+  for (int d = 32; d; d >>= 1) { if (t < d) s[t] = s[t] + s[t + d]; __syncthreads(); }
+  for (int k = t; k < n; k += 64) y[blockIdx.x * n + k] = x[blockIdx.x * n + k] / s[0];
+}"""
+
+
+def function(code: str) -> Function:
+    lines = code.split("\n")
+    number = next(n for n, line in enumerate(lines, 1) if "__global__" in line)
+    name = lines[number - 1].partition("(")[0].split()[-1]
+    made = _read("a.cu", lines, name, number, (), None)
+    assert made is not None
+    return made
+
+
+def written(code: str, block: int, lanes: int, each: int) -> tuple[str, bool, Same] | None:
+    """The new text, whether no operation has another place, how it was shown; None where nothing is."""
+    fn, rows = function(code), 4
+    body = syntax.tree(fn.body)
+    assert body is not None
+    called = callees(code.split("\n"), body)
+    found = in_registers(fn, block, lanes, rows, each, {}, called)
+    if found is None:
+        return None
+    text = found[0][fn.opened :]
+    old = [Side(inlined(fn.body, called), (rows * n, 1), (block, 1), {}) for n in (1, 2)]
+    new = [Side(inlined(text, called), (n, 1), (lanes, rows), {}) for n in (1, 2)]
+    played = same(fn, old, new, {})
+    return (text, found[3], played) if played is not None else None
+
+
+def test_a_capture_keeps_what_threads_had_in_registers() -> None:
+    (fix,) = [f for f in changes("nearest256.block", "GRD405") if f.kind == "lane_mapping"]
+    text = fix.edits[0].becomes
+    assert "__shared__" not in text and "__sync" not in text
+    assert "    who[part_n] = t;" in text and "const float far_far = __shfl_xor_sync(~0u, far[0], o);" in text
+    assert [c.state for c in fix.conditions] == ["proved", "proved", "check"]
+
+
+def test_a_function_that_joins_is_taken_in() -> None:
+    (fix,) = [f for f in changes("softmax128.block", "GRD405") if f.kind == "lane_mapping"]
+    assert fix.code == "softmax_block<<<8192, dim3(32, 4)>>>(...);" and "over_block" not in fix.edits[0].becomes
+    assert "top = fmaxf(top, __shfl_xor_sync(~0u, top, by_n));" in fix.edits[0].becomes
+    assert any(c.holds == "the order of the sums does not matter" and c.state == "check" for c in fix.conditions)
+    assert fix.conditions[0].by == "values" and fix.price is not None
+
+
+def test_the_farthest_of_another_size_and_shape() -> None:
+    made = written(FAR, 128, 32, 4)
+    assert made is not None and made[1]
+    assert "const int me = threadIdx.x + 32 * part_n;" in made[0] and "for (int half = 2; half; half >>= 1)" in made[0]
+    assert not made[2].ties  # of equal ones the same is taken
+
+
+def test_a_mean_and_a_deviation_by_a_function() -> None:
+    made = written(NORM, 128, 32, 4)
+    assert made is not None and not made[1] and made[2].near
+    assert "__shared__" not in made[0] and made[0].count("__shfl_xor_sync") == 2
+
+
+def test_loops_along_a_row_go_by_the_lanes() -> None:
+    for lanes in (8, 32):
+        made = written(SUM, 64, lanes, 1)
+        assert made is not None and f"k += {lanes}" in made[0] and "/ s;" in made[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "was", "becomes", "block", "lanes", "each"),
+    [
+        (FAR, "d[me] = u", "d[me ^ 1] = u", 128, 32, 4),  # another thread's
+        (FAR, "out[blockIdx.x] = at[0]", "out[blockIdx.x] = at[1]", 128, 32, 4),
+        (FAR, "at[me] = me;\n  __syncthreads();", "at[me] = me;", 128, 32, 4),  # a race as it is
+        (FAR, "at[me] = at[me + half]", "at[me] = at[me + half] + half", 128, 32, 4),  # the number of the round
+        (FAR, "if (me == 0) out[blockIdx.x] = at[0]", "atomicAdd(out, at[0])", 128, 32, 4),
+        (NORM, "k < 4", "k < 3", 128, 32, 4),  # not all of them
+        (NORM, "return all;", "return all + v;", 128, 32, 4),
+        (NORM, "by = rsqrtf(all_of", "by = threadIdx.x > 99 ? 0.f : rsqrtf(all_of", 128, 32, 4),  # not all come
+        (NORM, "float mean = all_of(v, part)", "float mean = n > 40 ? 0 : all_of(v, part)", 128, 32, 4),
+        (SUM, "s[t] = sum;", "s[t] = sum + 64;", 64, 8, 1),  # as wide as a block
+        (SUM, "int t = threadIdx.x;", "int t = threadIdx.x; if (n > 64) return;", 64, 8, 1),
+        (SUM, "/ s[0]", "/ s[t]", 64, 32, 1),
+    ],
+)
+def test_other_texts_are_left(code: str, was: str, becomes: str, block: int, lanes: int, each: int) -> None:
+    assert was in code
+    assert written(code.replace(was, becomes), block, lanes, each) is None
+
+
+def test_a_number_that_threads_share_is_counted_once() -> None:
+    counted = "int shared_n = 0; for (int k = 0; k < 2; k++) { d[me] = u; shared_n++; }\n  "
+    code = FAR.replace("d[me] = u * u", counted + "d[me] = u * u")
+    assert written(code.replace("= at[0]", "= at[0] + shared_n"), 128, 32, 4) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a - (b - c)", "(a + b) * c", "-(a + b)", "a ? b : (c ? d : e)", "(float)(a / b)", "x[a + 1].y", "!(a && b) || c",
+     "a << (b + 1)", "(a & 3) == 0", "f(a, (b, c))", "a = b = c", "*(p + 1)", "i++", "++i"],
+)  # fmt: skip
+def test_what_is_read_is_written_the_same(text: str) -> None:
+    body = syntax.tree(f"{{ {text}; }}")
+    assert body is not None
+    again = syntax.tree("{ " + "\n".join(syntax.lines(body, "")) + " }")
+    assert again == body
