@@ -55,20 +55,20 @@ def function(code: str) -> Function:
     return made
 
 
-def written(code: str, block: int, lanes: int, each: int) -> tuple[str, bool, Same] | None:
+def written(code: str, block: int, lanes: int, each: int, *, wide: bool = False) -> tuple[str, bool, Same] | None:
     """The new text, whether no operation has another place, how it was shown; None where nothing is."""
     fn, rows = function(code), 4
     body = syntax.tree(fn.body)
     assert body is not None
     called = callees(code.split("\n"), body)
-    found = in_registers(fn, block, lanes, rows, each, {}, called)
+    found = in_registers(fn, block, lanes, rows, each, {}, called, wide=wide)
     if found is None:
         return None
-    text = found[0][fn.opened :]
+    text = found.text[fn.opened :]
     old = [Side(inlined(fn.body, called), (rows * n, 1), (block, 1), {}) for n in (1, 2)]
     new = [Side(inlined(text, called), (n, 1), (lanes, rows), {}) for n in (1, 2)]
     played = same(fn, old, new, {})
-    return (text, found[3], played) if played is not None else None
+    return (text, found.exact, played) if played is not None else None
 
 
 def test_a_capture_keeps_what_threads_had_in_registers() -> None:
@@ -104,6 +104,31 @@ def test_loops_along_a_row_go_by_the_lanes() -> None:
     for lanes in (8, 32):
         made = written(SUM, 64, lanes, 1)
         assert made is not None and f"k += {lanes}" in made[0] and "/ s;" in made[0]
+
+
+def test_lanes_take_four_neighbours_where_a_row_is_a_multiple_of_them() -> None:
+    made = written(SUM, 64, 8, 1, wide=True)
+    assert made is not None and made[2].sizes == 3  # of which one is odd
+    assert made[0].count("for (int k = 4 * t; k < n; k += 32) {") == 1 and made[0].count("if (n % 4 == 0)") == 1
+    assert "sum += x_1.w;" in made[0]
+    own = SUM.replace("int t = threadIdx.x;", "int t = threadIdx.x; const float* mine = x + (size_t)blockIdx.x * n;")
+    made = written(own.replace("x[blockIdx.x * n + k]", "mine[k]"), 64, 8, 1, wide=True)
+    assert made is not None and "float4 mine_1 = *(float4 *)(mine + k);" in made[0]
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("sum += x[blockIdx.x * n + k]", "sum += x[blockIdx.x * n + 2 * k]"),
+        ("sum += x[blockIdx.x * n + k]", "sum += x[blockIdx.x * 999 + k]"),  # at odd places
+        ("sum += x[blockIdx.x * n + k]", "if (y[k] > 0) sum += x[blockIdx.x * n + k]"),  # not always there
+        ("k < n; k += 64) sum", "k < n - 1; k += 64) sum"),
+        ("sum += x[", "y[blockIdx.x * n + k] = sum += y["),  # what the loop writes
+        ("float sum = 0;", "float sum = 0; if (n > 9) n = 9;"),
+    ],
+)
+def test_neighbours_that_may_lie_across_are_loaded_one_by_one(was: str, becomes: str) -> None:
+    assert was in SUM and written(SUM.replace(was, becomes), 64, 8, 1, wide=True) is None
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.rows import syntax
+from kscope.fixes.rows.quads import quads
 from kscope.fixes.rows.regrouped import ROW, WARP
 from kscope.fixes.rows.syntax import inside, lines, names, replaced, shown, statements
 from kscope.fixes.rows.trees import THREAD, ZERO, Fold, fair, first_thread, round_of
@@ -27,6 +28,7 @@ class Writer(Names):
         super().__init__(body, form)
         self.section: list[Node] = []
         self.held: dict[str, int] = {}
+        self.aligned: set[str] = set()
 
     def text(self) -> str:
         """The function's new body."""
@@ -84,7 +86,17 @@ class Writer(Names):
         return [f"{pad}if ({shown(self.changed(node[1], None))}) {{", *then, *rest, f"{pad}}}"]
 
     def plain(self, node: Node, pad: str) -> list[str]:
-        return lines(self.changed(node, ZERO[0] if self.form.each > 1 else None), pad, self.kept(), self.grown(node))
+        made = self.changed(node, ZERO[0] if self.form.each > 1 else None)
+        return lines(self.quadded(node, made), pad, self.kept(), self.grown(node))
+
+    def quadded(self, was: Node, made: Node) -> Node:
+        """A loop along the row by four neighbours a lane, where it can be."""
+        if not self.form.quads or was[0] != "for" or was[3][0] != "assign" or self.width(was[3][3]) != self.form.block:
+            return made
+        found = quads(made, self.form.pointers, self.leads, made[3][3], self.written,
+                      short=self.form.lanes < WARP)  # fmt: skip
+        self.aligned |= set(found.arrays) if found is not None else set()
+        return made if found is None else found.node
 
     def by_first(self, node: Node, pad: str) -> list[str]:
         if self.form.lanes == 1:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from kscope.fixes.given.grammar import Node
 from kscope.fixes.rows import syntax
 from kscope.fixes.rows.function import Function
@@ -15,29 +17,42 @@ from kscope.fixes.rows.syntax import inside, names, replaced, statements
 from kscope.fixes.rows.varying import Form
 
 
+class Kept(Struct, frozen=True):
+    """The function's text, the values of its template, words of registers a lane more, whether no operation has another
+    place, parameters through which it loads 16 bytes."""
+
+    text: str
+    values: Mapping[str, int]
+    more: int
+    exact: bool
+    aligned: tuple[str, ...]
+
+
 def in_registers(
     fn: Function, block: int, lanes: int, rows: int, each: int, known: Mapping[str, int],
-    called: Mapping[str, Callee],
-) -> tuple[str, Mapping[str, int], int, bool] | None:  # fmt: skip
-    """(the function's text, the values of its template, words of registers a lane more, whether no operation has
-    another place); None where it is none that is
-    understood. each: threads that a lane stands for. called: functions of the file."""
+    called: Mapping[str, Callee], *, wide: bool = False,
+) -> Kept | None:  # fmt: skip
+    """None where the text is none that is understood. each: threads that a lane stands for. called: functions of the
+    file. wide: whether lanes take four neighbours."""
     if NEVER.search(fn.body):
         return None
     body = syntax.tree(fn.body)
     if body is None:
         return None
-    wide = frozenset(n for n, v in {**known, **fn.values}.items() if v == block)
-    body = _Joins(called, block, wide, body).made()
+    widths = frozenset(n for n, v in {**known, **fn.values}.items() if v == block)
+    body = _Joins(called, block, widths, body).made()
     if body is None:
         return None
-    form = Form(block, lanes, rows, each, wide, fn.values, handed(fn, body))
+    form = Form(block, lanes, rows, each, widths, fn.values, handed(fn, body), fn.pointers, wide)
     made = held(body, form)
     if made is None:
         return None
     text, one = made
     values = {n: lanes if v == block and each == 1 else v for n, v in fn.values.items()}
-    return fn.code[: fn.opened] + text, values, sum(one.held.values()) - len(one.held), one.exact
+    if wide and not one.aligned:
+        return None
+    more = sum(one.held.values()) - len(one.held)
+    return Kept(fn.code[: fn.opened] + text, values, more, one.exact, tuple(sorted(one.aligned)))
 
 
 class _Joins:

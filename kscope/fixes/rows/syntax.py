@@ -99,7 +99,7 @@ def _expression(node: Node) -> tuple[str, int]:
     if kind == "cast":
         return f"({node[1]}{' ' + '*' * node[3] if node[3] else ''}){shown(node[2], UNARY + 1)}", UNARY
     if kind in ("deref", "address"):
-        return f"{'*' if kind == 'deref' else '&'}{shown(node[1], UNARY + 1)}", UNARY
+        return f"{'*' if kind == 'deref' else '&'}{shown(node[1], UNARY)}", UNARY
     return _place(node), ATOM
 
 
@@ -139,11 +139,13 @@ def lines(node: Node, pad: str, kept: frozenset[str] | set[str] = frozenset(), u
     """The text of a statement. unrolled: whether its loops are to be."""
     kind = node[0]
     if kind == "block":
-        return [line for one in node[1] for line in lines(one, pad, kept, unrolled)]
+        return [line for one in node[1] for line in _scoped(one, pad, kept, unrolled)]
     if kind == "declare":
         return [f"{pad}{declaration(node, kept)};"]
     if kind == "do":
         return [f"{pad}{shown(node[1])};"]
+    if kind == "pragma":
+        return [f"{pad}#pragma {node[1]}"]
     if kind == "return" and len(node) == 1:
         return [f"{pad}return;"]
     if kind in ("barrier", "meeting"):
@@ -157,6 +159,13 @@ def lines(node: Node, pad: str, kept: frozenset[str] | set[str] = frozenset(), u
         other = lines(node[3], pad + "  ", kept, unrolled) if _some(node[3]) else []
         return made + (headed("else", other, pad) if other else [])
     raise Unplayable(kind)
+
+
+def _scoped(node: Node, pad: str, kept: frozenset[str] | set[str], unrolled: bool) -> list[str]:
+    """A statement within a block: in braces where it is one that declares names."""
+    if node[0] != "block" or not any(one[0] == "declare" for one in node[1]):
+        return lines(node, pad, kept, unrolled)
+    return [f"{pad}{{", *lines(node, pad + "  ", kept, unrolled), f"{pad}}}"]
 
 
 def head(node: Node) -> str:

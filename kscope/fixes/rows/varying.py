@@ -16,7 +16,7 @@ from kscope.fixes.rows.trees import THREAD, ZERO, Fold, first_thread, fold, plac
 class Form(Struct, frozen=True):
     """`lanes` for the `block` threads of a row, `rows` a block. each: threads that a lane stands for. wide: names whose
     value the block's width is. values: what the template's names stand for. handed: whether threads could hand
-    something on through global memory."""
+    something on through global memory. quads: whether lanes take four neighbours each, of arrays of `pointers`."""
 
     block: int
     lanes: int
@@ -25,6 +25,8 @@ class Form(Struct, frozen=True):
     wide: frozenset[str]
     values: Mapping[str, int]
     handed: bool
+    pointers: Mapping[str, str]
+    quads: bool = False
 
 
 class Unclear(Exception):
@@ -41,6 +43,7 @@ class Names:
         self.written = frozenset(syntax.root(one[2]) for one in inside(body) if one[0] in ("assign", "after"))
         self.alias = frozenset(n for n, star, _, v in made if v == THREAD and not star and n not in self.written)
         self.kinds = {n: one[1] for one in every for n, *_ in one[2]}
+        self.leads = {n: v for n, star, _, v in made if star}
         self.local = {n for n, _, dims, _ in made if dims}
         self.shared = {n: dims for one in every if one[3] for n, _, dims, _ in one[2]}
         self.own, self.folds = self._folded()

@@ -19,6 +19,7 @@ from kscope.fixes.rows.inlined import Callee, callees, inlined
 from kscope.fixes.rows.loaded import loaded
 from kscope.fixes.rows.own import in_registers
 from kscope.fixes.rows.parts import in_parts
+from kscope.fixes.rows.quads import FOUR
 from kscope.fixes.rows.regrouped import WARP, applied, fors, kept, regrouped, renamed, repeated, rounds
 from kscope.fixes.rows.syntax import tree
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
@@ -35,7 +36,8 @@ OWN = 0.25  # of them, where a warp does what several did (judged)
 
 class Changed(Struct, frozen=True):
     """The function's new text, the values of its template, lanes of a row and rows of a block. exact: no operation has
-    another place, so that results are the same to the last bit. more: registers of a thread more."""
+    another place, so that results are the same to the last bit. more: registers of a thread more. aligned: parameters
+    through which a lane loads 16 bytes."""
 
     text: str
     values: Mapping[str, int]
@@ -45,6 +47,7 @@ class Changed(Struct, frozen=True):
     played: Same
     exact: bool
     more: int = 0
+    aligned: tuple[str, ...] = ()
 
     @property
     def block(self) -> tuple[int, ...]:
@@ -80,10 +83,9 @@ def _changed(setting: Setting, fn: Function) -> Changed | None:
     length, bytes_ = _row(setting, fn, block, known)
     if not 0 < length <= MOST_ROUNDS * block:
         return None
-    few = WARP
-    while few > 1 and (few // 2) * bytes_ >= SECTOR and few // 2 * OWN_ROUNDS >= length:
-        few //= 2
-    ways: list[tuple[Way, int, int]] = [(_held, lanes, 1) for lanes in sorted({few, WARP})]
+    few, fewest = _few(length / OWN_ROUNDS, bytes_), _few(length / FOUR, bytes_ * FOUR)
+    ways: list[tuple[Way, int, int]] = [(_wide, lanes, 1) for lanes in sorted({fewest, WARP})]
+    ways += [(_held, lanes, 1) for lanes in sorted({few, WARP})]
     several: list[tuple[Way, int, int]] = [(_held, WARP, block // WARP)] if block // WARP <= MOST_PARTS else []
     spread: list[tuple[Way, int, int]] = [(_regrouped, lanes, 1) for lanes in sorted({few, WARP})]
     ways += spread + several if rounds(fn, block, {**known, **fn.values}) else several + spread
@@ -98,6 +100,14 @@ def _changed(setting: Setting, fn: Function) -> Changed | None:
     if whole is None or played is None or played.ties:
         return None
     return Changed(whole, fn.values, WARP, rows, _rewritten(setting, fn, whole), played, exact=True)
+
+
+def _few(length: float, bytes_: int) -> int:
+    """As few lanes as a row of so many accesses, of so many bytes, takes in one round."""
+    few = WARP
+    while few > 1 and (few // 2) * bytes_ >= SECTOR and few // 2 >= length:
+        few //= 2
+    return few
 
 
 def _regrouped(
@@ -119,19 +129,26 @@ def _regrouped(
 
 
 def _held(
-    setting: Setting, fn: Function, lanes: int, rows: int, each: int, known: Mapping[str, int]
+    setting: Setting, fn: Function, lanes: int, rows: int, each: int, known: Mapping[str, int], *, wide: bool = False
 ) -> Changed | None:  # fmt: skip
     """The text that keeps in registers what threads of the block had in shared memory."""
     assert setting.launch is not None
     called = _called(setting, fn)
-    found = in_registers(fn, setting.launch.block[0], lanes, rows, each, known, called)
+    found = in_registers(fn, setting.launch.block[0], lanes, rows, each, known, called, wide=wide)
     if found is None:
         return None
-    text, values, words, exact = found
-    played = _same(setting, fn, text, lanes, rows, values, known)
+    played = _same(setting, fn, found.text, lanes, rows, found.values, known)
     if played is None or (each > 1 and played.ties):
         return None
-    return Changed(text, values, lanes, rows, _rewritten(setting, fn, text), played, exact=exact, more=words)
+    return Changed(found.text, found.values, lanes, rows, _rewritten(setting, fn, found.text), played, found.exact,
+                   found.more, found.aligned)  # fmt: skip
+
+
+def _wide(
+    setting: Setting, fn: Function, lanes: int, rows: int, each: int, known: Mapping[str, int]
+) -> Changed | None:  # fmt: skip
+    """The same with loads of four neighbours a lane."""
+    return _held(setting, fn, lanes, rows, each, known, wide=True)
 
 
 def _rows(setting: Setting, lanes: int) -> int:
@@ -258,6 +275,9 @@ def _conditions(asked: Asked, fn: Function, one: Changed) -> list[Condition]:
         Condition(holds=f"every launch has blocks of {block} threads, a multiple of {one.rows} of them along x",
                   state="check", why="there is no test for a rest"),
     ]  # fmt: skip
+    if one.aligned:
+        out.append(Condition(holds=f"{', '.join(one.aligned)} at multiples of 16 bytes", state="check",
+                             why="lanes load four neighbours at once"))  # fmt: skip
     if one.played.ties:
         why = "lanes meet in another order: played on numbers that repeat, results differ"
         out.append(Condition(holds="of equal values either may be taken", state="check", why=why))
