@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.rows import syntax
 from kscope.fixes.rows.compared import Same, Side, same
 from kscope.fixes.rows.function import Function, _read
@@ -43,6 +44,62 @@ SUM = """__global__ void rows_of(const float* __restrict__ x, float* __restrict_
   s[t] = sum; __syncthreads();
   for (int d = 32; d; d >>= 1) { if (t < d) s[t] = s[t] + s[t + d]; __syncthreads(); }
   for (int k = t; k < n; k += 64) y[blockIdx.x * n + k] = x[blockIdx.x * n + k] / s[0];
+}"""
+
+MEAN = """__global__ void rms(const float* __restrict__ x, float* __restrict__ y, int n) {
+  __shared__ float part[8]; __shared__ float mean;
+  int t = threadIdx.x, lane = t % 32, warp = t / 32; float s = 0;
+  for (int k = t; k < n; k += 256) { float v = x[blockIdx.x * n + k]; s += v * v; }
+  for (int o = 16; o; o >>= 1) s += __shfl_xor_sync(~0u, s, o);
+  if (lane == 0) part[warp] = s;
+  __syncthreads();
+  if (warp == 0) {
+    s = lane < 8 ? part[lane] : 0;
+    for (int o = 4; o; o >>= 1) s += __shfl_xor_sync(~0u, s, o);
+    if (lane == 0) mean = s / n;
+  }
+  __syncthreads();
+  for (int k = t; k < n; k += 256) y[blockIdx.x * n + k] = x[blockIdx.x * n + k] * rsqrtf(mean);
+}"""
+SCALE = """__global__ void rmsb(const float* __restrict__ x, float* __restrict__ y, int n) {
+  __shared__ float part[32];
+  int t = threadIdx.x, lane = t & 31, warp = t >> 5; float s = 0;
+  for (int k = t; k < n; k += blockDim.x) { float v = x[blockIdx.x * n + k]; s += v * v; }
+  for (int o = 16; o > 0; o >>= 1) s += __shfl_down_sync(0xffffffff, s, o);
+  if (lane == 0) part[warp] = s;
+  __syncthreads();
+  if (warp == 0) {
+    s = lane < 8 ? part[lane] : 0;
+    for (int o = 4; o; o >>= 1) s += __shfl_down_sync(0xffffffff, s, o);
+    if (lane == 0) part[0] = s;
+  }
+  __syncthreads();
+  float scale = rsqrtf(part[0] / n + 1e-6f);
+  for (int k = t; k < n; k += blockDim.x) y[blockIdx.x * n + k] = x[blockIdx.x * n + k] * scale;
+}"""
+SOFTMAX = """__global__ void smc(const float* __restrict__ x, float* __restrict__ y, int n) {
+  __shared__ float part[8];
+  int t = threadIdx.x; float v = t < n ? x[blockIdx.x * n + t] : -1e30f, m = v;
+  for (int o = 16; o > 0; o /= 2) m = fmaxf(m, __shfl_xor_sync(~0u, m, o));
+  if (t % 32 == 0) part[t / 32] = m;
+  __syncthreads();
+  m = part[0]; for (int i = 1; i < 8; i++) m = fmaxf(m, part[i]);
+  __syncthreads();
+  float e = t < n ? __expf(v - m) : 0, s = e;
+  for (int o = 16; o > 0; o /= 2) s += __shfl_xor_sync(~0u, s, o);
+  if (t % 32 == 0) part[t / 32] = s;
+  __syncthreads();
+  s = 0; for (int i = 0; i < 8; i++) s += part[i];
+  if (t < n) y[blockIdx.x * n + t] = e / s;
+}"""
+DOT = """__global__ void dotw(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int n) {
+  __shared__ float part[4];
+  int t = threadIdx.x; float s = 0;
+  for (int k = t; k < n; k += 128) s += x[blockIdx.x * n + k] * w[k];
+  for (int o = 16; o > 0; o /= 2) s += __shfl_xor_sync(~0u, s, o);
+  if (t % 32 == 0) part[t / 32] = s;
+  __syncthreads();
+  if (t == 0) y[blockIdx.x] = part[0] + part[1] + part[2] + part[3];
 }"""
 
 
@@ -104,6 +161,47 @@ def test_loops_along_a_row_go_by_the_lanes() -> None:
     for lanes in (8, 32):
         made = written(SUM, 64, lanes, 1)
         assert made is not None and f"k += {lanes}" in made[0] and "/ s;" in made[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "block", "lanes", "each", "joins", "result"),
+    [
+        (MEAN, 256, 8, 1, 1, "const float mean_all = s_all / n;"), (MEAN, 256, 32, 8, 1, "rsqrtf(mean_all)"),
+        (SCALE, 256, 32, 1, 1, "const float scale = rsqrtf(s_all / n + 1e-6f);"),
+        (SOFTMAX, 256, 32, 8, 2, "y[row_n * n + t] = e[part_n] / s_all2;"),
+        (DOT, 128, 8, 1, 1, "if (threadIdx.x == 0) y[row_n] = s_all;"),
+    ],
+)  # fmt: skip
+def test_what_warps_join_over_shared_memory_lanes_join(
+    code: str, block: int, lanes: int, each: int, joins: int, result: str
+) -> None:
+    made = written(code, block, lanes, each)
+    assert made is not None and "__shared__" not in made[0] and "__sync" not in made[0]
+    assert made[0].count("__shfl_xor_sync") == joins and result in made[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "was", "becomes", "block", "lanes", "each"),
+    [
+        (MEAN, "lane < 8 ? part[lane] : 0", "lane < 7 ? part[lane] : 0", 256, 8, 1),  # not of all warps
+        (MEAN, "mean = s / n", "mean = s / (n + k_of(t))", 256, 8, 1),
+        (MEAN, "mean = s / n", "{ mean = s / n; y[blockIdx.x] = 1; }", 256, 8, 1),  # more than a result
+        (MEAN, "if (lane == 0) mean", "if (lane == 9) mean", 256, 8, 1),  # another one than the first thread's
+        (SCALE, "  __syncthreads();\n  if (warp", "  if (warp", 256, 8, 1),  # a race
+        (SCALE, "part[0] / n", "(part[0] + part[1]) / n", 256, 8, 1),
+        (SOFTMAX, "fmaxf(m, part[i])", "fmaxf(m, -part[i])", 256, 32, 8),
+        (DOT, "+ part[3]", "- part[3]", 128, 8, 1),
+        (DOT, "y[blockIdx.x] =", "y[blockIdx.x] = s +", 128, 8, 1),  # a warp's alone besides
+    ],
+)
+def test_what_warps_do_otherwise_is_left(
+    code: str, was: str, becomes: str, block: int, lanes: int, each: int
+) -> None:
+    assert was in code and written(code, block, lanes, each) is not None
+    try:
+        assert written(code.replace(was, becomes), block, lanes, each) is None
+    except Unplayable:  # the text as it was
+        assert "k_of" in becomes
 
 
 def test_lanes_take_four_neighbours_where_a_row_is_a_multiple_of_them() -> None:

@@ -128,7 +128,7 @@ class Writer(Names):
             return out
         for one in made:
             name, star, dims, value = one
-            if name in self.alias and self.form.each > 1:
+            if self.idle(name, value) or (name in self.alias and self.form.each > 1):
                 continue
             single = ("declare", kind, [one], shared)
             if self.form.each > 1 and (name in self.varying or (value is not None and self.varies(value))):

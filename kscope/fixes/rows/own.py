@@ -12,6 +12,7 @@ from kscope.fixes.rows import syntax
 from kscope.fixes.rows.function import Function
 from kscope.fixes.rows.held import held
 from kscope.fixes.rows.inlined import Callee, joined_by
+from kscope.fixes.rows.regions import joined, shuffling
 from kscope.fixes.rows.regrouped import NEVER
 from kscope.fixes.rows.syntax import inside, names, replaced, statements
 from kscope.fixes.rows.varying import Form
@@ -34,7 +35,7 @@ def in_registers(
 ) -> Kept | None:  # fmt: skip
     """None where the text is none that is understood. each: threads that a lane stands for. called: functions of the
     file. wide: whether lanes take four neighbours."""
-    if NEVER.search(fn.body):
+    if NEVER.search(re.sub(r"\b__shfl_(?:\w+_)?sync\b", "shuffle", fn.body)):
         return None
     body = syntax.tree(fn.body)
     if body is None:
@@ -42,6 +43,10 @@ def in_registers(
     widths = frozenset(n for n, v in {**known, **fn.values}.items() if v == block)
     body = _Joins(called, block, widths, body).made()
     if body is None:
+        return None
+    if shuffling(body):
+        body = joined(body, block, {**known, **fn.values})
+    if shuffling(body):
         return None
     form = Form(block, lanes, rows, each, widths, fn.values, handed(fn, body), fn.pointers, wide)
     made = held(body, form)

@@ -42,23 +42,28 @@ class _Quads:
 
     def right(self, lanes: Node) -> bool:
         """Whether it is such a loop, with an access of neighbours in it."""
-        _, first, test, step, body = self.node
-        if first[0] != "declare" or len(first[2]) != 1 or first[2][0][3] is None or test[0] != "binary":
+        if not self.counts(lanes):
             return False
-        self.k, self.end = ("name", first[2][0][0]), test[3]
-        self.body = statements(body)
-        if test[1] != "<" or test[2] != self.k or step != ("assign", "+=", self.k, lanes):
-            return False
-        written = {name for one in inside(body) if one[0] in ("assign", "after") for name in names(one[2])}
-        if self.end[0] not in ("name", "number") or {self.k[1], self.end[1]} & written:
-            return False
-        if any(one[0] in ("barrier", "meeting", "return") for one in inside(body)) or declared(body)[self.k[1]]:
-            return False
+        body = self.node[4]
         changed = [one[2] for one in inside(body) if one[0] in ("assign", "after")]
+        written = {name for one in changed for name in names(one)}
+        if {self.k[1], self.end[1]} & written or declared(body)[self.k[1]]:
+            return False
+        if any(one[0] in ("barrier", "meeting", "return") for one in inside(body)):
+            return False
         self.stored = {self.array(one) for one in changed if one[0] != "name"}
         for one in self.always(self.body):
             self.noted(one)
         return bool(self.found)
+
+    def counts(self, lanes: Node) -> bool:
+        """Whether its head is `k = ..; k < end; k += lanes`."""
+        _, first, test, step, body = self.node
+        if first[0] != "declare" or len(first[2]) != 1 or first[2][0][3] is None or test[0] != "binary":
+            return False
+        self.k, self.end, self.body = ("name", first[2][0][0]), test[3], statements(body)
+        right = test[1] == "<" and test[2] == self.k and step == ("assign", "+=", self.k, lanes)
+        return right and self.end[0] in ("name", "number")
 
     def always(self, nodes: list[Node]) -> Iterator[Node]:
         """What every round comes to."""

@@ -40,18 +40,22 @@ class Names:
         self.body, self.form = body, form
         every = [one for one in inside(body) if one[0] == "declare"]
         made = [each for one in every if not one[3] for each in one[2]]
-        self.written = frozenset(syntax.root(one[2]) for one in inside(body) if one[0] in ("assign", "after"))
-        self.alias = frozenset(n for n, star, _, v in made if v == THREAD and not star and n not in self.written)
         self.kinds = {n: one[1] for one in every for n, *_ in one[2]}
-        self.leads = {n: v for n, star, _, v in made if star}
-        self.local = {n for n, _, dims, _ in made if dims}
         self.shared = {n: dims for one in every if one[3] for n, _, dims, _ in one[2]}
+        self.written = frozenset(syntax.root(one[2]) for one in inside(body) if one[0] in ("assign", "after"))
+        self._placed(made)
         self.own, self.folds = self._folded()
         self.counts = names(body)
         self.varying = self._varying(made)
         self.read = self._read(body)
         self.exact = form.each > 1 and ("number", "+") not in inside(body)  # of what is joined
         self._check()
+
+    def _placed(self, made: list[tuple[str, str, list[Node], Node | None]]) -> None:
+        """Names of a thread's number, of pointers, of arrays."""
+        self.alias = frozenset(n for n, star, _, v in made if v == THREAD and not star and n not in self.written)
+        self.leads = {n: v for n, star, _, v in made if star}
+        self.local = {n for n, _, dims, _ in made if dims}
 
     def _folded(self) -> tuple[frozenset[str], dict[int, Fold]]:
         """Arrays that are a number of each thread, and the loops that fold them."""
@@ -117,6 +121,11 @@ class Names:
 
     def varies(self, *nodes: Node) -> bool:
         return bool(self.varying & set(names(*nodes)))
+
+    def idle(self, name: str, value: Node | None) -> bool:
+        """Whether nobody asks for a name, and its value does nothing."""
+        does = value is None or any(one[0] in ("call", "assign", "after") for one in inside(value))
+        return not self.counts[name] and not does
 
     def alike(self, node: Node) -> set[str]:
         """Names that are the same for every row."""
