@@ -204,6 +204,17 @@ def test_what_warps_do_otherwise_is_left(
         assert "k_of" in becomes
 
 
+@pytest.mark.parametrize("test", ["t % (2 * d) == 0", "t % (d * 2) == 0", "(t & (2 * d - 1)) == 0"])
+def test_trees_from_neighbours_on_are_folded_from_the_other_side(test: str) -> None:
+    code = SUM.replace("int d = 32; d; d >>= 1", "int d = 1; d < 64; d *= 2").replace("t < d", test)
+    made = written(code, 64, 8, 1)
+    assert made is not None and "for (int d = 4; d; d >>= 1)" in made[0]
+    made = written(code, 64, 32, 2)
+    assert made is not None and not made[1]  # another order
+    assert written(code.replace("d < 64", "d < 32"), 64, 8, 1) is None
+    assert written(code.replace("2 * d", "4 * d").replace("d * 2", "d * 4"), 64, 8, 1) is None
+
+
 def test_lanes_take_four_neighbours_where_a_row_is_a_multiple_of_them() -> None:
     made = written(SUM, 64, 8, 1, wide=True)
     assert made is not None and made[2].sizes == 3  # of which one is odd
@@ -249,6 +260,12 @@ def test_neighbours_that_may_lie_across_are_loaded_one_by_one(was: str, becomes:
 def test_other_texts_are_left(code: str, was: str, becomes: str, block: int, lanes: int, each: int) -> None:
     assert was in code
     assert written(code.replace(was, becomes), block, lanes, each) is None
+
+
+def test_names_of_the_text_stay_its_own() -> None:
+    code = SCALE.replace("float s = 0;", "float s = 0, s_all = n, x_1 = 2;").replace("v * v", "v * v * s_all * x_1")
+    made = written(code, 256, 8, 1, wide=True)
+    assert made is not None and "float s_all2 = s;" in made[0] and "float4 x_1_ = " in made[0]
 
 
 def test_a_number_that_threads_share_is_counted_once() -> None:

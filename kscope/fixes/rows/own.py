@@ -35,7 +35,7 @@ def in_registers(
 ) -> Kept | None:  # fmt: skip
     """None where the text is none that is understood. each: threads that a lane stands for. called: functions of the
     file. wide: whether lanes take four neighbours."""
-    if NEVER.search(re.sub(r"\b__shfl_(?:\w+_)?sync\b", "shuffle", fn.body)):
+    if "__align__" in fn.body or NEVER.search(re.sub(r"\b__shfl_(?:\w+_)?sync\b", "shuffle", fn.body)):
         return None
     body = syntax.tree(fn.body)
     if body is None:

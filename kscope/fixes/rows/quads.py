@@ -92,7 +92,10 @@ class _Quads:
         name = self.array(one)
         if name in self.stored or "" in self.stored or self.pointers.get(name) not in WIDE:
             return
-        self.found.setdefault(shown(one), (f"{one[1][1]}_{len(self.found) + 1}", one))
+        put = f"{one[1][1]}_{len(self.found) + 1}"
+        while put in names(self.node) or put in declared(self.node):
+            put += "_"
+        self.found.setdefault(shown(one), (put, one))
 
     def even(self, one: Node) -> bool:
         """Whether an index is k and else multiples of four."""

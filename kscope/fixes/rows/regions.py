@@ -22,7 +22,7 @@ HERE = "blockIdx.x * blockDim.x + threadIdx.x"
 
 def joined(body: Node, block: int, wide: Mapping[str, int]) -> Node:
     """The body with what such statements come to in their place. wide: what names of the file and the template are."""
-    return ("block", _Regions(body, block, wide).list(statements(body)))
+    return ("block", _Regions(body, block, wide).listed(statements(body)))
 
 
 def shuffling(*nodes: Node) -> bool:
@@ -56,7 +56,7 @@ class _Regions:
                     out.append(("declare", one[1], [(name, "", [], value)], False))
         return out
 
-    def list(self, nodes: list[Node]) -> list[Node]:
+    def listed(self, nodes: list[Node]) -> list[Node]:
         out: list[Node] = []
         at = 0
         while at < len(nodes):
@@ -68,7 +68,7 @@ class _Regions:
                 continue
             node = nodes[at]
             if node[0] == "for" and shuffling(node) and GROUP in inside(node):
-                node = (*node[:4], ("block", self.list(statements(node[4]))))
+                node = (*node[:4], ("block", self.listed(statements(node[4]))))
             out.append(node)
             at += 1
         return out
@@ -149,8 +149,11 @@ class _Regions:
         self, value: str, how: str, result: tuple[Node, Node], part: list[Node], end: int, behind: list[Node]
     ) -> tuple[list[Node], int, Put | None]:  # fmt: skip
         out, last = result
+        name, taken = syntax.root(out), {*names(self.body), *syntax.declared(self.body)}
         self.count += 1
-        name, number = syntax.root(out), self.count if self.count > 1 else ""
+        while {f"{one}_all{self.count if self.count > 1 else ''}" for one in (value, name)} & taken:
+            self.count += 1
+        number = self.count if self.count > 1 else ""
         fresh: Node = ("name", f"{value}_all{number}")
         join: Node = ("reduced", ("number", how), ("name", value))
         made: list[Node] = [("declare", self.kinds[value], [(fresh[1], "", [], join)], False)]

@@ -18,11 +18,12 @@ TWO = ("number", "2")
 
 class Fold(Struct, frozen=True):
     """`name`: of the loop's number; `arrays`: that it folds; `then`: what a thread does in a round, a test of its own
-    included."""
+    included. up: whether it begins with neighbours."""
 
     name: str
     arrays: tuple[str, ...]
     then: Node
+    up: bool
 
 
 def thread(node: Node, alias: frozenset[str]) -> bool:
@@ -40,26 +41,27 @@ def first_thread(test: Node, alias: frozenset[str]) -> bool:
 
 
 def fold(node: Node, alias: frozenset[str], width: Callable[[Node], int | None], block: int) -> Fold | None:
-    """A loop that goes from half the block down by halves; None for any other."""
-    if node[0] != "for" or not _halves(node, width, block):
+    """A loop that goes from half the block down by halves, or from neighbours up; None for any other."""
+    if node[0] != "for" or node[1][0] != "declare" or len(node[1][2]) != 1 or node[1][2][0][3] is None:
         return None
-    name = node[1][2][0][0] if node[1][0] == "declare" else ""
+    up = _doubles(node, width, block)
+    if not up and not _halves(node, width, block):
+        return None
+    name = node[1][2][0][0]
     body = [one for one in statements(node[4]) if one != ("barrier",)]
-    if not name or len(body) != 1 or len(body) == len(statements(node[4])) or body[0][0] != "if":
+    if len(body) != 1 or len(body) == len(statements(node[4])) or body[0][0] != "if":
         return None
     _, test, then, other = body[0]
-    rest = _behind(test, name, alias)
+    rest = _behind(test, name, alias, up=up)
     if rest is None or other != ("block", []) or ("barrier",) in inside(then):
         return None
     inner = ("if", rest, then, other) if rest != () else then
     arrays = tuple(sorted({one[1][1] for one in inside(inner) if one[0] == "index" and one[1][0] == "name"}))
-    return Fold(name, arrays, inner) if arrays else None
+    return Fold(name, arrays, inner, up) if arrays else None
 
 
 def _halves(node: Node, width: Callable[[Node], int | None], block: int) -> bool:
     first, test, step = node[1:4]
-    if first[0] != "declare" or len(first[2]) != 1 or first[2][0][3] is None:
-        return False
     name = ("name", first[2][0][0])
     ends = test == name or (test[0] == "binary" and test[2] == name and (test[1], test[3]) in (
         (">", ZERO[0]), (">=", ONE[0]), ("!=", ZERO[0])))  # fmt: skip
@@ -68,12 +70,29 @@ def _halves(node: Node, width: Callable[[Node], int | None], block: int) -> bool
     return ends and step in halved and width(first[2][0][3]) == block // 2
 
 
-def _behind(test: Node, name: str, alias: frozenset[str]) -> Node | None:
-    """What a test asks besides `t < o`; () where that is all, None where it does not ask it first."""
-    if test[0] == "binary" and test[1] == "<" and thread(test[2], alias) and test[3] == ("name", name):
+def _doubles(node: Node, width: Callable[[Node], int | None], block: int) -> bool:
+    first, test, step = node[1:4]
+    name = ("name", first[2][0][0])
+    ends = test[0] == "binary" and test[1:3] == ("<", name) and width(test[3]) == block
+    doubled = (("assign", "<<=", name, ONE[0]), ("assign", "*=", name, TWO), ("assign", "+=", name, name),
+               ("assign", "=", name, ("binary", "*", name, TWO)), ("assign", "=", name, ("binary", "<<", name, ONE[0])))
+    return ends and step in doubled and first[2][0][3] in ONE
+
+
+def _behind(test: Node, name: str, alias: frozenset[str], *, up: bool) -> Node | None:
+    """What a test asks besides `t < o`, or whether t is a multiple of two rounds; () where that is all, None where it
+    does not ask it first."""
+    if test[0] != "binary":
+        return None
+    o = ("name", name)
+    if not up and test[1] == "<" and thread(test[2], alias) and test[3] == o:
         return ()
-    if test[0] == "binary" and test[1] == "&&":
-        rest = _behind(test[2], name, alias)
+    if up and test[1] == "==" and test[3] in ZERO and test[2][0] == "binary" and thread(test[2][2], alias):
+        two = (("binary", "*", TWO, o), ("binary", "*", o, TWO))
+        mask = tuple(("binary", "-", one, ONE[0]) for one in two)
+        return () if (test[2][1] == "%" and test[2][3] in two) or (test[2][1] == "&" and test[2][3] in mask) else None
+    if test[1] == "&&":
+        rest = _behind(test[2], name, alias, up=up)
         return None if rest is None else test[3] if rest == () else ("binary", "&&", rest, test[3])
     return None
 

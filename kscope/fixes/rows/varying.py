@@ -48,7 +48,8 @@ class Names:
         self.counts = names(body)
         self.varying = self._varying(made)
         self.read = self._read(body)
-        self.exact = form.each > 1 and ("number", "+") not in inside(body)  # of what is joined
+        down = not any(one.up for one in self.folds.values())
+        self.exact = form.each > 1 and down and ("number", "+") not in inside(body)  # of what is joined
         self._check()
 
     def _placed(self, made: list[tuple[str, str, list[Node], Node | None]]) -> None:
