@@ -97,7 +97,7 @@ def test_what_only_the_reader_knows_is_said() -> None:
 
 def test_a_template_of_others_is_left_as_it_is() -> None:
     (fix,) = made(warps.fixes, "best4.block")
-    assert "void best4_rows(" in fix.code
+    assert "void best4_rows(" in fix.code and "__shfl_xor_sync(~0u, sv, d)" in fix.code and "k += B" in fix.code
     assert [e.becomes.endswith("{ best4_rows<32>(x, y, n); }") for e in fix.edits] == [True]
     (fix,) = made(lanes.fixes, "short_csr.warp")
     assert "{ row_times<8>(" in fix.edits[0].becomes and "{" not in fix.code  # the same template, as it is

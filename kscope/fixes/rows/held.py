@@ -80,7 +80,8 @@ class Writer(Names):
             raise Unclear("rows that go apart")
         if node[0] == "for":
             body = self.block(statements(node[4]), pad + "  ")
-            return [f"{pad}{syntax.head(self.changed(node, None))} {{", *body, f"{pad}}}"]
+            head = syntax.head(self.changed((*node[:4], ("block", [])), None))
+            return [f"{pad}{head} {{", *body, f"{pad}}}"]
         then, other = (self.block(statements(x), pad + "  ") for x in node[2:4])
         rest = [f"{pad}}} else {{", *other] if other else []
         return [f"{pad}if ({shown(self.changed(node[1], None))}) {{", *then, *rest, f"{pad}}}"]
