@@ -140,7 +140,9 @@ def test_a_function_that_joins_is_taken_in() -> None:
     (fix,) = [f for f in changes("softmax128.block", "GRD405") if f.kind == "lane_mapping"]
     assert fix.code == "softmax_block<<<8192, dim3(32, 4)>>>(...);" and "over_block" not in fix.edits[0].becomes
     assert "top = fmaxf(top, __shfl_xor_sync(~0u, top, by_n));" in fix.edits[0].becomes
-    assert any(c.holds == "the order of the sums does not matter" and c.state == "check" for c in fix.conditions)
+    assert "1 / s;" in fix.edits[0].becomes  # once for the four elements of a lane
+    said = [c.holds for c in fix.conditions if c.state == "check"]
+    assert "the order of the sums does not matter" in said and any("of a quotient" in one for one in said)
     assert fix.conditions[0].by == "values" and fix.price is not None
 
 
@@ -168,7 +170,7 @@ def test_loops_along_a_row_go_by_the_lanes() -> None:
     [
         (MEAN, 256, 8, 1, 1, "const float mean_all = s_all / n;"), (MEAN, 256, 32, 8, 1, "rsqrtf(mean_all)"),
         (SCALE, 256, 32, 1, 1, "const float scale = rsqrtf(s_all / n + 1e-6f);"),
-        (SOFTMAX, 256, 32, 8, 2, "y[row_n * n + t] = e[part_n] / s_all2;"),
+        (SOFTMAX, 256, 32, 8, 2, "y[row_n * n + t] = e[part_n] * s_all2_over;"),
         (DOT, 128, 8, 1, 1, "if (threadIdx.x == 0) y[row_n] = s_all;"),
     ],
 )  # fmt: skip
@@ -260,6 +262,16 @@ def test_neighbours_that_may_lie_across_are_loaded_one_by_one(was: str, becomes:
 def test_other_texts_are_left(code: str, was: str, becomes: str, block: int, lanes: int, each: int) -> None:
     assert was in code
     assert written(code.replace(was, becomes), block, lanes, each) is None
+
+
+def test_quotients_stay_where_every_bit_does() -> None:
+    code = FAR.replace("u * u + w * w", "(u * u + w * w) / scale")
+    code = code.replace("const int me", "float scale = 3; const int me")
+    made = written(code, 128, 32, 4)
+    assert made is not None and made[1] and "/ scale" in made[0]
+    code = SOFTMAX.replace("e / s;", "n / 2 * (e / s);")  # of whole numbers
+    made = written(code, 256, 32, 8)
+    assert made is not None and "n / 2 * (e[part_n] * s_all2_over)" in made[0]
 
 
 def test_names_of_the_text_stay_its_own() -> None:

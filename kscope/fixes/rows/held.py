@@ -11,7 +11,7 @@ from kscope.fixes.rows.quads import quads
 from kscope.fixes.rows.regrouped import ROW, WARP
 from kscope.fixes.rows.syntax import inside, lines, names, replaced, shown, statements
 from kscope.fixes.rows.trees import THREAD, ZERO, Fold, fair, first_thread, round_of
-from kscope.fixes.rows.varying import Form, Names, Unclear, reduced
+from kscope.fixes.rows.varying import OVER, Form, Names, Unclear, reduced
 
 EACH, BY = "part_n", "by_n"
 CALLS = {"fmaxf": {"": "fmaxf", "double": "fmax", "int": "max", "unsigned": "max"},
@@ -168,10 +168,11 @@ class Writer(Names):
                 self.hold(name, self.size(dims))
                 out.append(f"{pad}{one[1]} {name}{self.sides()}{''.join(f'[{shown(d)}]' for d in dims)};")
         inner = pad + "  "
+        made, by = self.by_reciprocals(made)
         body = [x for one in made for x in lines(self.assigned(one), inner, self.kept(), self.grown(one))]
-        counted = self.thread_named(made, inner) if body else []
         if not body:
             return out
+        counted = [*self.thread_named(made, inner), *(f"{inner}const float {n}{OVER} = 1 / {n};" for n in by)]
         first = f"for (int {EACH} = 0; {EACH} < {self.form.each}; {EACH}++)"
         return [*out, f"{pad}#pragma unroll", *syntax.headed(first, [*counted, *body], pad)]
 
@@ -250,16 +251,13 @@ class Writer(Names):
             return out
         own = {n: f"{n}[0]" if form.each > 1 else n for n in one.arrays}
         made = self._round(one, lambda n: ("name", own[n]), lambda n: ("name", f"{n}_far"))
-        far = [x for n in one.arrays for x in self.exchanged(n, own[n], o, pad + "  ")]
+        far = [f"{pad}  const {self.kinds[n]} {n}_far = __shfl_xor_sync(~0u, {own[n]}, {o});" for n in one.arrays]
         out += [f"{pad}#pragma unroll", f"{pad}for (int {o} = {form.lanes // 2}; {o}; {o} >>= 1) {{", *far,
                 *lines(made, pad + "  "), f"{pad}}}"]  # fmt: skip
         if not fair(one):  # lanes that compare in another order may have taken another of two that are equal
             width = f", {form.lanes}" if form.lanes < WARP else ""
             out += [f"{pad}{own[n]} = __shfl_sync(~0u, {own[n]}, 0{width});" for n in one.arrays if n in self.read]
         return out
-
-    def exchanged(self, name: str, own: str, by: str, pad: str) -> list[str]:
-        return [f"{pad}const {self.kinds[name]} {name}_far = __shfl_xor_sync(~0u, {own}, {by});"]
 
     def _round(self, one: Fold, own: object, far: object) -> Node:
         made = round_of(one, self.alias, own, far)  # type: ignore[arg-type]
@@ -296,5 +294,6 @@ def held(body: Node, form: Form) -> tuple[str, Writer] | None:
         text = one.text()
     except (Unclear, Unplayable):
         return None
-    taken = {EACH, BY, ROW, "thread_n", "threadIdx.y", "threadIdx.z", *(f"{n}_far" for n in one.own)}
+    taken = {EACH, BY, ROW, "thread_n", "threadIdx.y", "threadIdx.z", *(f"{n}_far" for n in one.own),
+             *(f"{n}{OVER}" for n in one.over)}
     return None if taken & {*one.counts, *one.kinds} else (text, one)

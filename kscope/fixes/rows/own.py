@@ -20,13 +20,14 @@ from kscope.fixes.rows.varying import Form
 
 class Kept(Struct, frozen=True):
     """The function's text, the values of its template, words of registers a lane more, whether no operation has another
-    place, parameters through which it loads 16 bytes."""
+    place, parameters through which it loads 16 bytes, names that it divides by once."""
 
     text: str
     values: Mapping[str, int]
     more: int
     exact: bool
     aligned: tuple[str, ...]
+    over: tuple[str, ...]
 
 
 def in_registers(
@@ -57,7 +58,8 @@ def in_registers(
     if wide and not one.aligned:
         return None
     more = sum(one.held.values()) - len(one.held)
-    return Kept(fn.code[: fn.opened] + text, values, more, one.exact, tuple(sorted(one.aligned)))
+    named = [tuple(sorted(found)) for found in (one.aligned, one.over)]
+    return Kept(fn.code[: fn.opened] + text, values, more, one.exact, *named)
 
 
 class _Joins:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from kscope.fixes.given.grammar import Node
 from kscope.fixes.rows import syntax
-from kscope.fixes.rows.syntax import inside, names
+from kscope.fixes.rows.syntax import inside, names, replaced
 from kscope.fixes.rows.trees import THREAD, ZERO, Fold, first_thread, fold, places
 
 
@@ -27,6 +27,9 @@ class Form(Struct, frozen=True):
     handed: bool
     pointers: Mapping[str, str]
     quads: bool = False
+
+
+OVER = "_over"
 
 
 class Unclear(Exception):
@@ -50,6 +53,7 @@ class Names:
         self.read = self._read(body)
         down = not any(one.up for one in self.folds.values())
         self.exact = form.each > 1 and down and ("number", "+") not in inside(body)  # of what is joined
+        self.over: set[str] = set()
         self._check()
 
     def _placed(self, made: list[tuple[str, str, list[Node], Node | None]]) -> None:
@@ -122,6 +126,23 @@ class Names:
 
     def varies(self, *nodes: Node) -> bool:
         return bool(self.varying & set(names(*nodes)))
+
+    def by_reciprocals(self, made: list[Node]) -> tuple[list[Node], list[str]]:
+        """Statements that a lane runs for several threads, with products by a reciprocal where each of them divides by
+        what all share, and the names of that: where sums have another order, last places are other ones anyhow."""
+        found: set[str] = set()
+
+        def how(one: Node) -> Node | None:
+            name = one[3][1] if one[0] == "binary" and one[1] == "/" and one[3][0] == "name" else ""
+            if not name or self.kinds.get(name) != "float" or name in self.varying or name in apart:
+                return None
+            found.add(name)
+            return ("binary", "*", replaced(one[2], how), ("name", name + OVER))
+
+        apart = {*syntax.declared(*made), *self.shared, *self.local, *self.leads}
+        new = made if self.exact else [replaced(one, how) for one in made]
+        self.over |= found
+        return new, sorted(found)
 
     def idle(self, name: str, value: Node | None) -> bool:
         """Whether nobody asks for a name, and its value does nothing."""

@@ -37,7 +37,7 @@ OWN = 0.25  # of them, where a warp does what several did (judged)
 class Changed(Struct, frozen=True):
     """The function's new text, the values of its template, lanes of a row and rows of a block. exact: no operation has
     another place, so that results are the same to the last bit. more: registers of a thread more. aligned: parameters
-    through which a lane loads 16 bytes."""
+    through which a lane loads 16 bytes. over: what it divides by once."""
 
     text: str
     values: Mapping[str, int]
@@ -48,6 +48,7 @@ class Changed(Struct, frozen=True):
     exact: bool
     more: int = 0
     aligned: tuple[str, ...] = ()
+    over: tuple[str, ...] = ()
 
     @property
     def block(self) -> tuple[int, ...]:
@@ -141,7 +142,7 @@ def _held(
     if played is None or (each > 1 and played.ties):
         return None
     return Changed(found.text, found.values, lanes, rows, _rewritten(setting, fn, found.text), played, found.exact,
-                   found.more, found.aligned)  # fmt: skip
+                   found.more, found.aligned, found.over)  # fmt: skip
 
 
 def _wide(
@@ -275,6 +276,10 @@ def _conditions(asked: Asked, fn: Function, one: Changed) -> list[Condition]:
         Condition(holds=f"every launch has blocks of {block} threads, a multiple of {one.rows} of them along x",
                   state="check", why="there is no test for a rest"),
     ]  # fmt: skip
+    if one.over:
+        why = f"elements are multiplied by 1 / {', 1 / '.join(one.over)}"
+        holds = "the last place of a quotient does not matter, and no divisor is below 2^-126"
+        out.append(Condition(holds=holds, state="check", why=why))
     if one.aligned:
         out.append(Condition(holds=f"{', '.join(one.aligned)} at multiples of 16 bytes", state="check",
                              why="lanes load four neighbours at once"))  # fmt: skip
