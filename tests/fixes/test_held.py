@@ -102,6 +102,20 @@ DOT = """__global__ void dotw(const float* __restrict__ x, const float* __restri
   if (t == 0) y[blockIdx.x] = part[0] + part[1] + part[2] + part[3];
 }"""
 
+LAST = """__global__ void last(const float* __restrict__ x, float* __restrict__ y, int n) {
+  __shared__ float part[8];
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32; float s = 0;
+  for (int k = threadIdx.x; k < n; k += 256) s += x[blockIdx.x * n + k];
+  for (int o = 16; o > 0; o >>= 1) s += __shfl_down_sync(~0u, s, o);
+  if (lane == 0) part[warp] = s;
+  __syncthreads();
+  if (warp == 0) {
+    s = lane < 8 ? part[lane] : 0.f;
+    for (int o = 4; o > 0; o >>= 1) s += __shfl_down_sync(~0u, s, o);
+    if (lane == 0) y[blockIdx.x] = s / n;
+  }
+}"""
+
 
 def function(code: str) -> Function:
     lines = code.split("\n")
@@ -172,6 +186,7 @@ def test_loops_along_a_row_go_by_the_lanes() -> None:
         (SCALE, 256, 32, 1, 1, "const float scale = rsqrtf(s_all / n + 1e-6f);"),
         (SOFTMAX, 256, 32, 8, 2, "y[row_n * n + t] = e[part_n] * s_all2_over;"),
         (DOT, 128, 8, 1, 1, "if (threadIdx.x == 0) y[row_n] = s_all;"),
+        (LAST, 256, 8, 1, 1, "if (threadIdx.x == 0) y[row_n] = s_all / n;"),
     ],
 )  # fmt: skip
 def test_what_warps_join_over_shared_memory_lanes_join(
@@ -192,6 +207,10 @@ def test_what_warps_join_over_shared_memory_lanes_join(
         (SCALE, "  __syncthreads();\n  if (warp", "  if (warp", 256, 8, 1),  # a race
         (SCALE, "part[0] / n", "(part[0] + part[1]) / n", 256, 8, 1),
         (SOFTMAX, "fmaxf(m, part[i])", "fmaxf(m, -part[i])", 256, 32, 8),
+        (LAST, "if (lane == 0) y", "if (lane == 0 && n) y", 256, 8, 1),  # n may be 0
+        (LAST, "s / n;", "s / n + warp;", 256, 8, 1),
+        (LAST, "= s / n;", "= s / n; x[0] = 1;", 256, 8, 1),
+        (LAST, "y[blockIdx.x] = s", "y[blockIdx.x + lane] = s", 256, 8, 1),
         (DOT, "+ part[3]", "- part[3]", 128, 8, 1),
         (DOT, "y[blockIdx.x] =", "y[blockIdx.x] = s +", 128, 8, 1),  # a warp's alone besides
     ],

@@ -17,6 +17,7 @@ from kscope.fixes.rows.syntax import inside, names, replaced, statements
 GROUP = ("barrier",)
 LONGEST = 12  # statements of one of them (judged)
 Put = Callable[[Node], Node | None]
+RESULT = ("name", "result_n")
 HERE = "blockIdx.x * blockDim.x + threadIdx.x"
 
 
@@ -84,12 +85,35 @@ class _Regions:
             part, behind = nodes[at:end], nodes[end:]
             if not any(GROUP in inside(one) for one in part):
                 continue
+            stored = self.stored(part, value, behind)
+            if stored is not None:
+                how = self.played(_without(part, stored, RESULT, value), value, RESULT)
+                if how:
+                    return self.put_stored(value, how, stored, end)
+                continue
             for out in self.results(part, behind):
                 bare, last = self.last(part, value, out)
                 how = self.played(bare, value, out)
                 if how:
                     return self.put(value, how, (out, last), part, end, behind)
         return None
+
+    def stored(self, part: list[Node], value: str, behind: list[Node]) -> Node | None:
+        """The only store to global memory, of the value or what is made of it, where nothing else is used behind it."""
+        every = [one for node in part for one in inside(node) if one[0] in ("assign", "after") and one[2][0] == "index"]
+        found = [one for one in every if syntax.root(one[2]) not in self.shared]
+        if len(found) != 1 or found[0][0] != "assign" or found[0][1] != "=" or not names(found[0][3])[value]:
+            return None
+        apart = {"threadIdx.x", *(one[2][0][0] for one in self.places)} & set(names(found[0]))
+        return None if apart or self.results(part, behind) else found[0]
+
+    def put_stored(self, value: str, how: str, stored: Node, end: int) -> tuple[list[Node], int, Put | None]:
+        """What is joined, and its store by the first thread."""
+        made, end, _ = self.put(value, how, (("name", value), ("name", value)), [], end, [])
+        fresh = ("name", made[0][2][0][0])
+        store = replaced(stored, lambda one: fresh if one == ("name", value) else None)
+        first = ("binary", "==", ("name", "threadIdx.x"), ("number", "0"))
+        return [*made, ("if", first, ("do", store), ("block", []))], end, None
 
     def results(self, part: list[Node], behind: list[Node]) -> list[Node]:
         """What could be the result: the only name, or the only place of a shared array, that is used behind it."""
@@ -120,8 +144,7 @@ class _Regions:
         apart = {*self.kinds, *self.shared, "threadIdx.x", "blockIdx.x"} - {value}
         if len(found) != 1 or found[0][1] != "=" or not names(found[0][3])[value] or apart & set(names(found[0][3])):
             return part, ("name", value)
-        put = ("assign", "=", out, ("name", value))
-        return [replaced(one, lambda x: put if x is found[0] else None) for one in part], found[0][3]
+        return _without(part, found[0], out, value), found[0][3]
 
     def played(self, part: list[Node], value: str, out: Node) -> str:
         """How the result comes of the values of all threads, in the first one at least; "" where it does not."""
@@ -133,8 +156,10 @@ class _Regions:
         own = set(syntax.declared(*part))
         before = [one for one in self.places if one[2][0][0] not in own]
         taken: Node = ("declare", self.kinds[value], [(value, "", [], ("name", "taken_n"))], False)
+        result: Node = ("declare", self.kinds[value], [(RESULT[1], "", [], ("number", "0"))], False)
         given: Node = ("do", ("assign", "=", ("name", "joined_n"), out))
-        text = "\n".join(["{", *syntax.lines(("block", [*before, *shared, taken, *part, given]), ""), "}"])
+        whole = [*before, *shared, taken, result, *part, given]
+        text = "\n".join(["{", *syntax.lines(("block", whole), ""), "}"])
         text = text.replace("taken_n", f"taken_n[{HERE}]").replace("joined_n", f"joined_n[{HERE}]")
         values = np.random.default_rng(self.block).integers(-999, 999, 2 * self.block)
         memory = {"taken_n": values, "joined_n": np.zeros_like(values)}
@@ -166,3 +191,9 @@ class _Regions:
         if name in syntax.declared(*part):
             return [*made, ("declare", self.kinds[name], [(name, "", [], fresh)], False)], end, None
         return [*made, ("do", ("assign", "=", out, fresh))], end, None
+
+
+def _without(part: list[Node], made: Node, out: Node, value: str) -> list[Node]:
+    """Statements with the joined value itself put where something is made of it."""
+    put = ("assign", "=", out, ("name", value))
+    return [replaced(one, lambda x: put if x is made else None) for one in part]
