@@ -115,6 +115,19 @@ LAST = """__global__ void last(const float* __restrict__ x, float* __restrict__ 
     if (lane == 0) y[blockIdx.x] = s / n;
   }
 }"""
+MIXED = """__global__ void mix(const float* __restrict__ x, float* __restrict__ y, int n) {
+  __shared__ float sm[256];
+  int t = threadIdx.x; float s = 0;
+  for (int k = t; k < n; k += 256) s += x[blockIdx.x * n + k];
+  sm[t] = s;
+  __syncthreads();
+  for (int d = 128; d >= 32; d >>= 1) { if (t < d) sm[t] += sm[t + d]; __syncthreads(); }
+  if (t < 32) {
+    float v = sm[t];
+    for (int o = 16; o > 0; o >>= 1) v += __shfl_down_sync(~0u, v, o);
+    if (t == 0) y[blockIdx.x] = v / n;
+  }
+}"""
 
 
 def function(code: str) -> Function:
@@ -186,6 +199,7 @@ def test_loops_along_a_row_go_by_the_lanes() -> None:
         (SCALE, 256, 32, 1, 1, "const float scale = rsqrtf(s_all / n + 1e-6f);"),
         (SOFTMAX, 256, 32, 8, 2, "y[row_n * n + t] = e[part_n] * s_all2_over;"),
         (DOT, 128, 8, 1, 1, "if (threadIdx.x == 0) y[row_n] = s_all;"),
+        (MIXED, 256, 8, 1, 1, "if (threadIdx.x == 0) y[row_n] = s_all / n;"),
         (LAST, 256, 8, 1, 1, "if (threadIdx.x == 0) y[row_n] = s_all / n;"),
     ],
 )  # fmt: skip
@@ -207,6 +221,9 @@ def test_what_warps_join_over_shared_memory_lanes_join(
         (SCALE, "  __syncthreads();\n  if (warp", "  if (warp", 256, 8, 1),  # a race
         (SCALE, "part[0] / n", "(part[0] + part[1]) / n", 256, 8, 1),
         (SOFTMAX, "fmaxf(m, part[i])", "fmaxf(m, -part[i])", 256, 32, 8),
+        (MIXED, "d >= 32", "d > 32", 256, 8, 1),  # half of them
+        (MIXED, "v / n;", "v / n + sm[1];", 256, 8, 1),
+        (MIXED, "float v = sm[t]", "float v = sm[t] + s", 256, 8, 1),
         (LAST, "if (lane == 0) y", "if (lane == 0 && n) y", 256, 8, 1),  # n may be 0
         (LAST, "s / n;", "s / n + warp;", 256, 8, 1),
         (LAST, "= s / n;", "= s / n; x[0] = 1;", 256, 8, 1),

@@ -45,21 +45,20 @@ def in_registers(
     body = _Joins(called, block, widths, body).made()
     if body is None:
         return None
-    if shuffling(body):
-        body = joined(body, block, {**known, **fn.values})
-    if shuffling(body):
-        return None
     form = Form(block, lanes, rows, each, widths, fn.values, handed(fn, body), fn.pointers, wide)
-    made = held(body, form)
+    named = {**known, **fn.values}
+    made = None
+    for one in (body if not shuffling(body) else joined(body, block, named), joined(body, block, named, stores=True)):
+        made = made or (None if shuffling(one) else held(one, form))
     if made is None:
         return None
-    text, one = made
+    text, writer = made
     values = {n: lanes if v == block and each == 1 else v for n, v in fn.values.items()}
-    if wide and not one.aligned:
+    if wide and not writer.aligned:
         return None
-    more = sum(one.held.values()) - len(one.held)
-    named = [tuple(sorted(found)) for found in (one.aligned, one.over)]
-    return Kept(fn.code[: fn.opened] + text, values, more, one.exact, *named)
+    more = sum(writer.held.values()) - len(writer.held)
+    said = [tuple(sorted(found)) for found in (writer.aligned, writer.over)]
+    return Kept(fn.code[: fn.opened] + text, values, more, writer.exact, *said)
 
 
 class _Joins:

@@ -21,9 +21,10 @@ RESULT = ("name", "result_n")
 HERE = "blockIdx.x * blockDim.x + threadIdx.x"
 
 
-def joined(body: Node, block: int, wide: Mapping[str, int]) -> Node:
-    """The body with what such statements come to in their place. wide: what names of the file and the template are."""
-    return ("block", _Regions(body, block, wide).listed(statements(body)))
+def joined(body: Node, block: int, wide: Mapping[str, int], *, stores: bool = False) -> Node:
+    """The body with what such statements come to in their place. wide: what names of the file and the template are.
+    stores: whether they may begin with a store to shared memory."""
+    return ("block", _Regions(body, block, wide, stores=stores).listed(statements(body)))
 
 
 def shuffling(*nodes: Node) -> bool:
@@ -36,8 +37,8 @@ def changed(*nodes: Node) -> set[str]:
 
 
 class _Regions:
-    def __init__(self, body: Node, block: int, wide: Mapping[str, int]) -> None:
-        self.body, self.block, self.wide, self.count = body, block, wide, 0
+    def __init__(self, body: Node, block: int, wide: Mapping[str, int], *, stores: bool) -> None:
+        self.body, self.block, self.wide, self.count, self.stores = body, block, wide, 0, stores
         every = [one for one in inside(body) if one[0] == "declare"]
         self.kinds = {n: one[1] for one in every for n, star, dims, _ in one[2] if not star and not dims}
         self.shared = {n: ("declare", one[1], [(n, star, dims, None)], True)
@@ -61,33 +62,41 @@ class _Regions:
         out: list[Node] = []
         at = 0
         while at < len(nodes):
-            found = self.region(nodes, at) if shuffling(nodes[at]) else None
+            value = self.begun(nodes[at])
+            found = self.region(nodes, at, value) if value else None
             if found is not None:
                 made, at, put = found
                 out += made
                 nodes = [*nodes[:at], *(replaced(one, put) for one in nodes[at:])] if put else nodes
                 continue
             node = nodes[at]
-            if node[0] == "for" and shuffling(node) and GROUP in inside(node):
+            if node[0] == "for" and (self.stores or shuffling(node)) and GROUP in inside(node):
                 node = (*node[:4], ("block", self.listed(statements(node[4]))))
             out.append(node)
             at += 1
         return out
 
-    def region(self, nodes: list[Node], at: int) -> tuple[list[Node], int, Put | None] | None:
+    def begun(self, node: Node) -> str:
+        """The name whose values a statement begins to join; "" for any other statement."""
+        if self.stores and node[0] == "do" and node[1][:2] == ("assign", "=") and node[1][3][0] == "name":
+            into, value = node[1][2], node[1][3][1]
+            return value if into[0] == "index" and syntax.root(into) in self.shared and value in self.kinds else ""
+        if not shuffling(node):
+            return ""
+        steps = {n for one in inside(node) if one[0] == "for" for n in changed(one[3])}
+        own = (changed(node) & set(self.kinds)) - steps - set(syntax.declared(node)) - set(self.shared)
+        return own.pop() if len(own) == 1 else ""
+
+    def region(self, nodes: list[Node], at: int, value: str) -> tuple[list[Node], int, Put | None] | None:
         """(what is there instead, where it ends, what else becomes another thing behind it)."""
-        steps = {n for one in inside(nodes[at]) if one[0] == "for" for n in changed(one[3])}
-        own = (changed(nodes[at]) & set(self.kinds)) - steps - set(syntax.declared(nodes[at])) - set(self.shared)
-        if len(own) != 1:
-            return None
-        (value,) = own
         for end in range(at + 2, min(len(nodes), at + LONGEST) + 1):
             part, behind = nodes[at:end], nodes[end:]
             if not any(GROUP in inside(one) for one in part):
                 continue
             stored = self.stored(part, value, behind)
             if stored is not None:
-                how = self.played(_without(part, stored, RESULT, value), value, RESULT)
+                last, made = stored
+                how = self.played(_without(part, last, RESULT, made), value, RESULT)
                 if how:
                     return self.put_stored(value, how, stored, end)
                 continue
@@ -98,20 +107,24 @@ class _Regions:
                     return self.put(value, how, (out, last), part, end, behind)
         return None
 
-    def stored(self, part: list[Node], value: str, behind: list[Node]) -> Node | None:
-        """The only store to global memory, of the value or what is made of it, where nothing else is used behind it."""
+    def stored(self, part: list[Node], value: str, behind: list[Node]) -> tuple[Node, str] | None:
+        """The only store to global memory, and the value, or what it was joined in, that it is made of, where nothing
+        else is used behind it."""
         every = [one for node in part for one in inside(node) if one[0] in ("assign", "after") and one[2][0] == "index"]
         found = [one for one in every if syntax.root(one[2]) not in self.shared]
-        if len(found) != 1 or found[0][0] != "assign" or found[0][1] != "=" or not names(found[0][3])[value]:
+        if len(found) != 1 or found[0][0] != "assign" or found[0][1] != "=":
             return None
-        apart = {"threadIdx.x", *(one[2][0][0] for one in self.places)} & set(names(found[0]))
-        return None if apart or self.results(part, behind) else found[0]
+        mine = [n for n in names(found[0][3]) if n in {value, *changed(*part), *syntax.declared(*part)}]
+        apart = {"threadIdx.x", *self.shared, *(one[2][0][0] for one in self.places)} & set(names(found[0]))
+        return None if apart or len(mine) != 1 or self.results(part, behind) else (found[0], mine[0])
 
-    def put_stored(self, value: str, how: str, stored: Node, end: int) -> tuple[list[Node], int, Put | None]:
+    def put_stored(
+        self, value: str, how: str, stored: tuple[Node, str], end: int
+    ) -> tuple[list[Node], int, Put | None]:  # fmt: skip
         """What is joined, and its store by the first thread."""
         made, end, _ = self.put(value, how, (("name", value), ("name", value)), [], end, [])
-        fresh = ("name", made[0][2][0][0])
-        store = replaced(stored, lambda one: fresh if one == ("name", value) else None)
+        last, fresh = ("name", stored[1]), ("name", made[0][2][0][0])
+        store = replaced(stored[0], lambda one: fresh if one == last else None)
         first = ("binary", "==", ("name", "threadIdx.x"), ("number", "0"))
         return [*made, ("if", first, ("do", store), ("block", []))], end, None
 
