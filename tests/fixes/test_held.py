@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from kscope.engine.findings.mended import setting_of
 from kscope.fixes.given.grammar import Unplayable
+from kscope.fixes.left import BY_RULE
 from kscope.fixes.rows import syntax
 from kscope.fixes.rows.compared import Same, Side, same
 from kscope.fixes.rows.function import Function, _read
 from kscope.fixes.rows.inlined import callees, inlined
 from kscope.fixes.rows.own import in_registers
 from tests.support.with_sources import changes
+from tools.fixes_built import lines_of
+from tools.fixes_pairs import facts
 
 FAR = """__global__ void far_of(const float* __restrict__ a, const float* __restrict__ c, int* __restrict__ out) {
   __shared__ float d[128]; __shared__ int at[128];
@@ -161,6 +165,12 @@ def test_a_capture_keeps_what_threads_had_in_registers() -> None:
     assert "__shared__" not in text and "__sync" not in text
     assert "    who[part_n] = t;" in text and "const float far_far = __shfl_xor_sync(~0u, far[0], o);" in text
     assert [c.state for c in fix.conditions] == ["proved", "proved", "check"]
+
+
+def test_fewer_meetings_are_counted_where_a_barrier_was_for_two_shuffles() -> None:
+    what, count = BY_RULE["GRD405", "lane_mapping"]
+    before, after = (count(setting_of(facts(case), lines_of)) for case in ("nearest256.block", "nearest256.warp"))
+    assert before is not None and after is not None and before > 3 * after and "barriers" in what
 
 
 def test_a_function_that_joins_is_taken_in() -> None:
