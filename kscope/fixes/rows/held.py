@@ -9,7 +9,7 @@ from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.rows import syntax
 from kscope.fixes.rows.quads import quads
 from kscope.fixes.rows.regrouped import ROW, WARP
-from kscope.fixes.rows.syntax import inside, lines, names, replaced, shown, statements
+from kscope.fixes.rows.syntax import inside, lines, names, replaced, spelled, statements
 from kscope.fixes.rows.trees import THREAD, ZERO, Fold, fair, first_thread, round_of
 from kscope.fixes.rows.varying import OVER, Form, Names, Unclear, reduced
 
@@ -84,7 +84,7 @@ class Writer(Names):
             return [f"{pad}{head} {{", *body, f"{pad}}}"]
         then, other = (self.block(statements(x), pad + "  ") for x in node[2:4])
         rest = [f"{pad}}} else {{", *other] if other else []
-        return [f"{pad}if ({shown(self.changed(node[1], None))}) {{", *then, *rest, f"{pad}}}"]
+        return [f"{pad}if ({spelled(self.changed(node[1], None))}) {{", *then, *rest, f"{pad}}}"]
 
     def plain(self, node: Node, pad: str) -> list[str]:
         made = self.changed(node, ZERO[0] if self.form.each > 1 else None)
@@ -124,7 +124,7 @@ class Writer(Names):
                     self.hold(name, 1)
                     out.append(f"{pad}{kind} {name}{self.sides()};")
                 else:
-                    sides = "".join(f"[{shown(d)}]" for d in dims)
+                    sides = "".join(f"[{spelled(d)}]" for d in dims)
                     out.append(f"{pad}__shared__ {kind} {name}[{self.form.rows}]{sides};")
             return out
         for one in made:
@@ -166,7 +166,7 @@ class Writer(Names):
                 if syntax.declared(self.body)[name] > 1:
                     raise Unclear("a name of two")
                 self.hold(name, self.size(dims))
-                out.append(f"{pad}{one[1]} {name}{self.sides()}{''.join(f'[{shown(d)}]' for d in dims)};")
+                out.append(f"{pad}{one[1]} {name}{self.sides()}{''.join(f'[{spelled(d)}]' for d in dims)};")
         inner = pad + "  "
         made, by = self.by_reciprocals(made)
         body = [x for one in made for x in lines(self.assigned(one), inner, self.kept(), self.grown(one))]
@@ -276,7 +276,7 @@ class Writer(Names):
         if form.each == 1:
             out = lines(("declare", kind, [(name, "", [], self.changed(value, None))], False), pad)
         else:
-            one = shown(self.changed(value, ELEMENT), 3)
+            one = spelled(self.changed(value, ELEMENT), 3)
             made = [*self.thread_named([("do", value)], inner), f"{inner}{name} = {EACH} ? {both(name, one)} : {one};"]
             out = [f"{pad}{kind} {name};", f"{pad}#pragma unroll",
                    *syntax.headed(f"for (int {EACH} = 0; {EACH} < {form.each}; {EACH}++)", made, pad)]  # fmt: skip

@@ -183,7 +183,7 @@ def joined_by(
         (kind, star, _) = one.given[n]
         if star:
             put.append(f"__shared__ {kind} shared{n}[{sizes[value[1]]}];")
-        made.append(f"taken[{here}]" if n == at else f"shared{n}" if star else syntax.shown(value))
+        made.append(f"taken[{here}]" if n == at else f"shared{n}" if star else syntax.spelled(value))
     text = f"{{ {' '.join(put)} joined[{here}] = {name}({', '.join(made)}); }}"
     taken = np.random.default_rng(block).integers(-999, 999, 2 * block)
     memory = {"taken": taken, "joined": np.zeros_like(taken)}

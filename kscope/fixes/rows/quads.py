@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from kscope.fixes.given.grammar import Node
 from kscope.fixes.given.places import LETTERS
-from kscope.fixes.rows.syntax import declared, inside, names, parts, replaced, shown, statements
+from kscope.fixes.rows.syntax import declared, inside, names, parts, replaced, spelled, statements
 
 FOUR, WIDE = 4, {"float": "float4", "int": "int4", "unsigned": "uint4", "unsigned int": "uint4"}
 COUNT = ("number", "4")
@@ -95,7 +95,7 @@ class _Quads:
         put = f"{one[1][1]}_{len(self.found) + 1}"
         while put in names(self.node) or put in declared(self.node):
             put += "_"
-        self.found.setdefault(shown(one), (put, one))
+        self.found.setdefault(spelled(one), (put, one))
 
     def even(self, one: Node) -> bool:
         """Whether an index is k and else multiples of four."""
@@ -145,8 +145,8 @@ class _Quads:
 
     def neighbour(self, body: Node, n: int, letter: str) -> Node:
         def how(one: Node) -> Node | None:
-            if one[0] == "index" and shown(one) in self.found:
-                return ("member", ("name", self.found[shown(one)][0]), letter)
+            if one[0] == "index" and spelled(one) in self.found:
+                return ("member", ("name", self.found[spelled(one)][0]), letter)
             return ("binary", "+", self.k, ("number", str(n))) if one == self.k and n else None
 
         return replaced(body, how)

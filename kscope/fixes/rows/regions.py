@@ -141,7 +141,7 @@ class _Regions:
 
     def shared_places(self, made: set[str], every: list[Node]) -> list[Node]:
         """Those of arrays that are read, or the expression that all of them are in and nothing else is."""
-        found = {syntax.shown(one): one for one in every if one[0] == "index" and syntax.root(one) in made}
+        found = {syntax.spelled(one): one for one in every if one[0] == "index" and syntax.root(one) in made}
         places = list(found.values())
         if len(places) < 2:
             return places if all(one[2][0] == "number" for one in places) else []

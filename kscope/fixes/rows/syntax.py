@@ -77,7 +77,7 @@ def replaced(node: Node, how: Callable[[Node], Node | None]) -> Node:
     return tuple(replaced(one, how) if isinstance(one, tuple) else one for one in node)
 
 
-def shown(node: Node, level: int = 0) -> str:
+def spelled(node: Node, level: int = 0) -> str:
     """An expression's text, in brackets where what is around binds more."""
     text, own = _expression(node)
     return f"({text})" if own < level else text
@@ -87,19 +87,19 @@ def _expression(node: Node) -> tuple[str, int]:
     kind = node[0]
     if kind == "binary":
         own = _LEVELS[node[1]]
-        return f"{shown(node[2], own)}{'' if node[1] == ',' else ' '}{node[1]} {shown(node[3], own + 1)}", own
+        return f"{spelled(node[2], own)}{'' if node[1] == ',' else ' '}{node[1]} {spelled(node[3], own + 1)}", own
     if kind == "assign":
         one = node[3] == ("number", 1) and node[1] in ("+=", "-=")
-        to = shown(node[2], UNARY)
-        return (f"{node[1][0] * 2}{to}", UNARY) if one else (f"{to} {node[1]} {shown(node[3], 1)}", 1)
+        to = spelled(node[2], UNARY)
+        return (f"{node[1][0] * 2}{to}", UNARY) if one else (f"{to} {node[1]} {spelled(node[3], 1)}", 1)
     if kind == "choose":
-        return f"{shown(node[1], 3)} ? {shown(node[2], 1)} : {shown(node[3], 1)}", 2
+        return f"{spelled(node[1], 3)} ? {spelled(node[2], 1)} : {spelled(node[3], 1)}", 2
     if kind == "unary":
-        return f"{node[1]}{shown(node[2], UNARY + 1)}", UNARY
+        return f"{node[1]}{spelled(node[2], UNARY + 1)}", UNARY
     if kind == "cast":
-        return f"({node[1]}{' ' + '*' * node[3] if node[3] else ''}){shown(node[2], UNARY + 1)}", UNARY
+        return f"({node[1]}{' ' + '*' * node[3] if node[3] else ''}){spelled(node[2], UNARY + 1)}", UNARY
     if kind in ("deref", "address"):
-        return f"{'*' if kind == 'deref' else '&'}{shown(node[1], UNARY)}", UNARY
+        return f"{'*' if kind == 'deref' else '&'}{spelled(node[1], UNARY)}", UNARY
     return _place(node), ATOM
 
 
@@ -108,15 +108,15 @@ def _place(node: Node) -> str:
     if kind in ("number", "name"):
         return str(node[1])
     if kind == "index":
-        return f"{shown(node[1], ATOM)}[{shown(node[2])}]"
+        return f"{spelled(node[1], ATOM)}[{spelled(node[2])}]"
     if kind == "member":
-        return f"{shown(node[1], ATOM)}.{node[2]}"
+        return f"{spelled(node[1], ATOM)}.{node[2]}"
     if kind == "after":
-        return f"{shown(node[2], ATOM)}{node[1][0] * 2}"
+        return f"{spelled(node[2], ATOM)}{node[1][0] * 2}"
     if kind == "call":
-        return f"{node[1]}({', '.join(shown(one, 1) for one in node[2])})"
+        return f"{node[1]}({', '.join(spelled(one, 1) for one in node[2])})"
     if kind == "list":
-        return f"{{{', '.join(shown(one, 1) for one in node[1])}}}"
+        return f"{{{', '.join(spelled(one, 1) for one in node[1])}}}"
     raise Unplayable(kind)
 
 
@@ -127,8 +127,8 @@ def declaration(node: Node, kept: frozenset[str] | set[str] = frozenset()) -> st
     if len(stars) > 1 or "&" in stars or ("*" in stars and any(value is None for *_, value in made)):
         raise Unplayable("a declaration")
     for name, _, dims, value in made:
-        sides = "".join(f"[{shown(d)}]" for d in dims)
-        words.append(f"{name}{sides}{' = ' + shown(value, 1) if value is not None else ''}")
+        sides = "".join(f"[{spelled(d)}]" for d in dims)
+        words.append(f"{name}{sides}{' = ' + spelled(value, 1) if value is not None else ''}")
     if stars == {"*"}:
         return f"auto {', '.join('*' + w for w in words)}"
     const = not shared and all(name in kept and not dims and value for name, _, dims, value in made)
@@ -143,7 +143,7 @@ def lines(node: Node, pad: str, kept: frozenset[str] | set[str] = frozenset(), u
     if kind == "declare":
         return [f"{pad}{declaration(node, kept)};"]
     if kind == "do":
-        return [f"{pad}{shown(node[1])};"]
+        return [f"{pad}{spelled(node[1])};"]
     if kind == "pragma":
         return [f"{pad}#pragma {node[1]}"]
     if kind == "return" and len(node) == 1:
@@ -155,7 +155,7 @@ def lines(node: Node, pad: str, kept: frozenset[str] | set[str] = frozenset(), u
                 *headed(head(node), lines(node[4], pad + "  ", kept, unrolled), pad)]  # fmt: skip
     if kind == "if":
         then = lines(node[2], pad + "  ", kept, unrolled)
-        made = headed(f"if ({shown(node[1])})", then, pad, shut=_some(node[3]))
+        made = headed(f"if ({spelled(node[1])})", then, pad, shut=_some(node[3]))
         other = lines(node[3], pad + "  ", kept, unrolled) if _some(node[3]) else []
         return made + (headed("else", other, pad) if other else [])
     raise Unplayable(kind)
@@ -171,8 +171,8 @@ def _scoped(node: Node, pad: str, kept: frozenset[str] | set[str], unrolled: boo
 def head(node: Node) -> str:
     """`for (...)`."""
     first = "" if node[1] == ("block", []) else lines(node[1], "")[0].rstrip(";")
-    test = "" if node[2] == ("number", 1) else shown(node[2])
-    step = "" if node[3] == ("number", 0) else shown(node[3])
+    test = "" if node[2] == ("number", 1) else spelled(node[2])
+    step = "" if node[3] == ("number", 0) else spelled(node[3])
     return f"for ({first}; {test}; {step})" if first or step else f"while ({test or 1})"
 
 
