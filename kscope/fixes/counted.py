@@ -26,6 +26,7 @@ FRAGMENT = 64  # multiply-adds of a lane in a product of 16 x 8 x 16
 STRIDES = 4  # that one load's lanes have between them: of more it is a gather, whose data decide (judged)
 FROM_INTEGER = ("I2F", "I2FP", "I2HP", "I2F16", "I2H")
 TENSOR = family("mma_sync")
+MEETING = 8  # warps that a barrier is counted as: those of a block of 256 threads (judged)
 ROUNDS = 8  # that an inner loop is taken for: only more or less than before is asked
 
 
@@ -220,7 +221,9 @@ def exchanges(setting: Setting) -> float:
 
 
 def meetings(setting: Setting) -> float:
-    return len(setting.code.where(lambda ins, op: ins.opcode in ("BAR", "SHFL")))
+    """Shuffles, and barriers by the warps that meet there: a round of pairs takes two shuffles for its barrier."""
+    barriers = setting.code.where(lambda ins, op: ins.opcode == "BAR")
+    return len(setting.code.where(lambda ins, op: ins.opcode == "SHFL")) + MEETING * len(barriers)
 
 
 def loaded(setting: Setting, *, whole: bool = False) -> float | None:

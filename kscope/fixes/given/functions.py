@@ -14,7 +14,8 @@ from kscope.fixes.given.lanes_played import bits_of
 from kscope.fixes.given.whole_numbers import REAL
 
 CALLS: dict[str, Any] = {
-    "fmaxf": np.maximum, "fminf": np.minimum, "max": np.maximum, "min": np.minimum, "fabsf": np.abs,
+    **dict.fromkeys(("fmaxf", "fmax", "max"), np.maximum), **dict.fromkeys(("fminf", "fmin", "min"), np.minimum),
+    "fabsf": np.abs,
     "__fadd_rn": np.add, "__fsub_rn": np.subtract, "__fmul_rn": np.multiply,
     "fmaf": lambda a, b, c: a * b + c, "__fmaf_rn": lambda a, b, c: a * b + c,
     "__popc": bits_of,

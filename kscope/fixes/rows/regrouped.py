@@ -21,7 +21,8 @@ _LOOP = re.compile(r"\bfor\s*\((?P<first>[^;]*);(?P<test>[^;]*);")
 _LOCAL = re.compile(r"\b(?:float|int|unsigned|double)\s+(?P<rest>\w+[^;()]*);")
 NEVER = re.compile(
     r"\bthreadIdx\.[yz]|\bblockDim\.[yz]|\b(?:asm|goto|while|do|switch|extern|static|volatile|cooperative_groups|gridDim)\b"
-    r"|\b__(?!shared__|syncthreads\b|restrict__|expf\b|logf\b|fdividef\b)\w+|#\s*(?!pragma\s+unroll)\w"
+    r"|\b__(?!shared__|syncthreads\b|restrict__|expf\b|logf\b|fdividef\b|half\b|half2float\b|float2half(?:_rn)?\b"
+    r"|nv_bfloat16\b|bfloat162float\b|float2bfloat16\b)\w+|#\s*(?!pragma\s+unroll)\w"
     r"|\batomic\w*|\bcg::|\bcub::"
 )
 _BEFORE, _BEHIND = re.compile(r"(?:\+=|\*)\s*$"), re.compile(r"\s*(?:\*|/\s*2\b|>>\s*1\b)")

@@ -4,19 +4,24 @@ idle, and a barrier that a whole block waits for costs more than the row's work.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved
+from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Text, outside, shape, spans_edited
 from kscope.fixes.rows.compared import Same, Side, same
 from kscope.fixes.rows.function import Function, constants, function, sized
+from kscope.fixes.rows.inlined import Callee, callees, inlined
 from kscope.fixes.rows.loaded import loaded
+from kscope.fixes.rows.own import in_registers
 from kscope.fixes.rows.parts import in_parts
+from kscope.fixes.rows.quads import FOUR
 from kscope.fixes.rows.regrouped import WARP, applied, fors, kept, regrouped, renamed, repeated, rounds
+from kscope.fixes.rows.syntax import tree
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 SECTOR = 32
@@ -26,11 +31,13 @@ OWN_ROUNDS = 2  # of a lane along a short row, that fewer lanes make instead of 
 MOST_PARTS = 16  # threads that a lane stands for (judged)
 THREADS = (256, 128, 64)  # of a new block: several rows in it (judged)
 KEPT = 0.5  # of the warps that an SM holds, that must be left where rows take more shared memory (judged)
+OWN = 0.25  # of them, where a warp does what several did (judged)
 
 
 class Changed(Struct, frozen=True):
     """The function's new text, the values of its template, lanes of a row and rows of a block. exact: no operation has
-    another place, so that results are the same to the last bit."""
+    another place, so that results are the same to the last bit. more: registers of a thread more. aligned: parameters
+    through which a lane loads 16 bytes. over: what it divides by once."""
 
     text: str
     values: Mapping[str, int]
@@ -39,6 +46,17 @@ class Changed(Struct, frozen=True):
     edits: Sequence[Edit]
     played: Same
     exact: bool
+    more: int = 0
+    aligned: tuple[str, ...] = ()
+    over: tuple[str, ...] = ()
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        return (self.lanes, self.rows) if self.lanes > 1 else (self.rows,)
+
+
+Way = Callable[[Setting, Function, int, int, int, Mapping[str, int]], Changed | None]
+"""Makes a text for so many lanes a row, rows a block and threads a lane."""
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -66,26 +84,72 @@ def _changed(setting: Setting, fn: Function) -> Changed | None:
     length, bytes_ = _row(setting, fn, block, known)
     if not 0 < length <= MOST_ROUNDS * block:
         return None
-    few = WARP
-    while few > 1 and (few // 2) * bytes_ >= SECTOR and few // 2 * OWN_ROUNDS >= length:
-        few //= 2
-    for lanes in sorted({few, WARP}):
+    few, fewest = _few(length / OWN_ROUNDS, bytes_), _few(length / FOUR, bytes_ * FOUR)
+    ways: list[tuple[Way, int, int]] = [(_wide, lanes, 1) for lanes in sorted({fewest, WARP})]
+    ways += [(_held, lanes, 1) for lanes in sorted({few, WARP})]
+    several: list[tuple[Way, int, int]] = [(_held, WARP, block // WARP)] if block // WARP <= MOST_PARTS else []
+    spread: list[tuple[Way, int, int]] = [(_regrouped, lanes, 1) for lanes in sorted({few, WARP})]
+    ways += spread + several if rounds(fn, block, {**known, **fn.values}) else several + spread
+    for make, lanes, each in ways:
         rows = _rows(setting, lanes)
-        spans = regrouped(fn, block, lanes, rows, known) if rows else None
-        if spans is None:
-            continue
-        values = {n: lanes if v == block else v for n, v in fn.values.items()}
-        text = applied(fn.code, spans)
-        edits = spans_edited(setting, Text(fn.file, fn.first, fn.code), spans) if fn.call is None else []
-        played = _same(fn, text, block, lanes, rows, values, known) if edits or fn.call is not None else None
-        if played is not None:
-            return Changed(text, values, lanes, rows, edits, played, exact=False)
+        found = make(setting, fn, lanes, rows, each, known) if rows else None
+        if found is not None:
+            return found
     rows = _rows(setting, WARP)
     whole = in_parts(fn, block, rows) if rows and block // WARP <= MOST_PARTS else None
-    played = _same(fn, whole, block, WARP, rows, fn.values, known) if whole is not None else None
+    played = _same(setting, fn, whole, WARP, rows, fn.values, known) if whole is not None else None
     if whole is None or played is None or played.ties:
         return None
     return Changed(whole, fn.values, WARP, rows, _rewritten(setting, fn, whole), played, exact=True)
+
+
+def _few(length: float, bytes_: int) -> int:
+    """As few lanes as a row of so many accesses, of so many bytes, takes in one round."""
+    few = WARP
+    while few > 1 and (few // 2) * bytes_ >= SECTOR and few // 2 >= length:
+        few //= 2
+    return few
+
+
+def _regrouped(
+    setting: Setting, fn: Function, lanes: int, rows: int, _: int, known: Mapping[str, int]
+) -> Changed | None:  # fmt: skip
+    """The text of lanes that meet in shared memory as the block's threads did."""
+    assert setting.launch is not None
+    block = setting.launch.block[0]
+    spans = regrouped(fn, block, lanes, rows, known)
+    if spans is None:
+        return None
+    values = {n: lanes if v == block else v for n, v in fn.values.items()}
+    text, more = applied(fn.code, spans), max(kept(fn).values(), default=0) * (block // lanes - 1)
+    edits = spans_edited(setting, Text(fn.file, fn.first, fn.code), spans) if fn.call is None else []
+    played = _same(setting, fn, text, lanes, rows, values, known) if edits or fn.call is not None else None
+    if played is None:
+        return None
+    return Changed(text, values, lanes, rows, edits, played, exact=False, more=more)
+
+
+def _held(
+    setting: Setting, fn: Function, lanes: int, rows: int, each: int, known: Mapping[str, int], *, wide: bool = False
+) -> Changed | None:  # fmt: skip
+    """The text that keeps in registers what threads of the block had in shared memory."""
+    assert setting.launch is not None
+    called = _called(setting, fn)
+    found = in_registers(fn, setting.launch.block[0], lanes, rows, each, known, called, wide=wide)
+    if found is None:
+        return None
+    played = _same(setting, fn, found.text, lanes, rows, found.values, known)
+    if played is None or (each > 1 and played.ties):
+        return None
+    return Changed(found.text, found.values, lanes, rows, _rewritten(setting, fn, found.text), played, found.exact,
+                   found.more, found.aligned, found.over)  # fmt: skip
+
+
+def _wide(
+    setting: Setting, fn: Function, lanes: int, rows: int, each: int, known: Mapping[str, int]
+) -> Changed | None:  # fmt: skip
+    """The same with loads of four neighbours a lane."""
+    return _held(setting, fn, lanes, rows, each, known, wide=True)
 
 
 def _rows(setting: Setting, lanes: int) -> int:
@@ -116,24 +180,37 @@ def _row(setting: Setting, fn: Function, block: int, known: Mapping[str, int]) -
     return max(n for n, _ in found), min(b for _, b in found)
 
 
+def _called(setting: Setting, fn: Function) -> dict[str, Callee]:
+    body = tree(fn.body)
+    return callees(setting.lines(fn.file), body) if body is not None else {}
+
+
 def _same(
-    fn: Function, text: str, block: int, lanes: int, rows: int, values: Mapping[str, int], known: Mapping[str, int]
+    setting: Setting, fn: Function, text: str, lanes: int, rows: int, values: Mapping[str, int],
+    known: Mapping[str, int],
 ) -> Same | None:  # fmt: skip
+    assert setting.launch is not None
+    block, called = setting.launch.block[0], _called(setting, fn)
     start = text.index("{", len(fn.code[: fn.opened].rstrip()))
-    old = [Side(fn.body, (rows * n, 1), (block, 1), fn.values) for n in (1, 2)]
-    new = [Side(text[start:], (n, 1), (lanes, rows), values) for n in (1, 2)]
+    shaped = (lanes, rows) if lanes > 1 else (rows, 1)
+    try:
+        body, other = inlined(fn.body, called), inlined(text[start:], called)
+    except Unplayable:
+        return None
+    old = [Side(body, (rows * n, 1), (block, 1), fn.values) for n in (1, 2)]
+    new = [Side(other, (n, 1), shaped, values) for n in (1, 2)]
     return same(fn, old, new, known)
 
 
 def _fits(setting: Setting, fn: Function, one: Changed) -> bool:
     """Whether an SM holds as many warps, but for what rows take in shared memory and in registers."""
     assert setting.launch is not None
-    before, more = setting.occupancy(), 0 if one.exact else max(kept(fn).values(), default=0)
-    more = more * setting.launch.block[0] // one.lanes - more
+    before = setting.occupancy()
     after = setting.occupancy(
-        more_shared=4 * one.played.shared, registers=setting.launch.registers + more, threads=one.lanes * one.rows
+        more_shared=4 * one.played.shared, registers=setting.launch.registers + one.more, threads=one.lanes * one.rows
     )
-    return before is not None and after is not None and after.warps >= KEPT * before.warps
+    return before is not None and after is not None and after.warps >= (
+        OWN if one.exact and one.more else KEPT) * before.warps
 
 
 def _rewritten(setting: Setting, fn: Function, text: str) -> list[Edit]:
@@ -174,13 +251,19 @@ def _fix(asked: Asked, fn: Function, one: Changed) -> Fix:
         conditions=[*_conditions(asked, fn, one)],
         proof=[
             Proof(what="barriers that a warp passes", before=round(passed, 1), after=0, unit="barriers",
-                  how=f"each of the {len(barriers)} becomes __syncwarp(): {one.lanes} lanes wait for each other"),
+                  how=_met(one, len(barriers))),
             Proof(what="threads a row", before=block, after=one.lanes, unit="threads",
                   how=f"{launch.blocks} rows, as many as blocks were launched"),
         ],
         costs=[f"{more} bytes of shared memory a block more"] if more > 0 else [],
         price=asked.finding.estimate,
     )  # fmt: skip
+
+
+def _met(one: Changed, barriers: int) -> str:
+    if "__shfl_" in one.text:
+        return f"what {barriers} barriers parted is in registers: {one.lanes} lanes hand it on by shuffles"
+    return f"each of the {barriers} becomes __syncwarp(): {one.lanes} lanes wait for each other"
 
 
 def _conditions(asked: Asked, fn: Function, one: Changed) -> list[Condition]:
@@ -193,11 +276,18 @@ def _conditions(asked: Asked, fn: Function, one: Changed) -> list[Condition]:
         Condition(holds=f"every launch has blocks of {block} threads, a multiple of {one.rows} of them along x",
                   state="check", why="there is no test for a rest"),
     ]  # fmt: skip
+    if one.over:
+        why = f"elements are multiplied by 1 / {', 1 / '.join(one.over)}"
+        holds = "the last place of a quotient does not matter, and no divisor is below 2^-126"
+        out.append(Condition(holds=holds, state="check", why=why))
+    if one.aligned:
+        out.append(Condition(holds=f"{', '.join(one.aligned)} at multiples of 16 bytes", state="check",
+                             why="lanes load four neighbours at once"))  # fmt: skip
     if one.played.ties:
         why = "lanes meet in another order: played on numbers that repeat, results differ"
         out.append(Condition(holds="of equal values either may be taken", state="check", why=why))
     heads = [(loop.start, loop.body[0]) for loop in fors(fn.code, fn.opened)]
-    if not one.exact and re.search(r"\+=|\+\s*__shfl", outside(fn.code, heads)):
+    if not one.exact and re.search(r"\+=|\+\s*__shfl", outside(fn.code, heads) + one.text):
         out.append(Condition(holds="the order of the sums does not matter", state="check", why="it is another one"))
     if times and not one.exact:
         out.append(Condition(holds=f"registers hold {times * block // one.lanes} elements of a row without spills",
