@@ -8,7 +8,6 @@ from itertools import pairwise
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.bank_conflicts import conflicts
 from kscope.features.lanes.vectorizable import merges
-from kscope.features.patterns.fma_loops import FMA_OPCODES
 from kscope.features.patterns.kept_in_memory import kept_in_memory
 from kscope.features.patterns.math_functions import integer_divisions
 from kscope.features.patterns.repeated_loads import repeated_loads
@@ -57,14 +56,6 @@ def wide_divisions(setting: Setting) -> float:
 def anew(setting: Setting) -> float:
     """Loads of an inner loop, whose addresses each round of the loop around it begins anew."""
     return sum(len(one.loads) for one in repeated_loads(setting.code))
-
-
-def by_pointer(setting: Setting) -> float:
-    """Of all loops, those that call a function through a pointer."""
-    code = setting.code
-    calls = code.where(lambda ins, op: ins.opcode == "CALL" and any(o.vector for o in ins.operands))
-    loops = {code.cfg.loop_of[i] for i in range(len(code)) if code.cfg.loop_of[i] is not None}
-    return len({code.cfg.loop_of[i] for i in calls} & loops) / len(loops) if loops else len(calls)
 
 
 def spills(setting: Setting) -> float:
@@ -153,12 +144,6 @@ def fences(setting: Setting) -> float:
     return sum(code.cfg.loop_of[i] is not None for i in code.where(lambda ins, op: ins.opcode == "MEMBAR"))
 
 
-def fused_products(setting: Setting) -> float:
-    """Of numbers of two and four bytes, on the FMA pipe; what only moves a constant is none."""
-    found = setting.code.where(lambda ins, op: ins.opcode in FMA_OPCODES)
-    return sum(not any("RZ" in o.text for o in setting.code[i].operands[1:3]) for i in found)
-
-
 def reciprocals(setting: Setting) -> float:
     return len(setting.code.where(lambda ins, op: ins.opcode == "MUFU" and "RCP" in ins.mods))
 
@@ -207,13 +192,6 @@ def whole_sums(setting: Setting) -> float:
     return 0 if kinds["atomic"] + kinds["reduction"] else kinds["store"]
 
 
-def unjoined(setting: Setting) -> float:
-    """Global stores of a kernel whose threads never wait for each other."""
-    code = setting.code
-    stores = code.where(lambda ins, op: op.space in ("global", "generic") and op.access == "store")
-    return 0 if code.where(lambda ins, op: ins.opcode == "BAR") else len(stores)
-
-
 def exchanges(setting: Setting) -> float:
     code = setting.code
     barriers = code.where(lambda ins, op: ins.opcode == "BAR")
@@ -254,15 +232,6 @@ def _loaded_for_fragments(setting: Setting) -> float | None:
     loads = code.where(lambda ins, op: op.space == "global" and op.access in ("load", "async_copy"))
     inside = [i for i in loads if loops & set(code.cfg.loops_around(i))]
     return sum(code.classes[i].bytes / 4 for i in inside) / (FRAGMENT * len(tensor)) if tensor else None
-
-
-def unvoted(setting: Setting) -> float:
-    """Branches that some lanes take and others do not, where no vote has put the elements in the order of their ways.
-    """
-    code = setting.code
-    voted = code.where(lambda ins, op: ins.opcode in ("VOTE", "VOTEU"))
-    found = code.where(lambda ins, op: ins.opcode == "BRX" or (ins.opcode == "BRA" and ins.guard is not None))
-    return 0 if voted else len(found)
 
 
 def kept_stores(setting: Setting) -> float:

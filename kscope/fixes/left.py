@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kscope.fixes import counted
+from kscope.fixes import counted, remaining
 from kscope.fixes.algebra.onward import ANEW
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.packed.extremes import LOOKED, looked_through
@@ -38,8 +38,8 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("CMP209", "stages"): ("loops that wait for each product", lambda setting: waits_one_by_one(setting.code)),
     ("MEM101", "lane_mapping"): ("sectors too many for each that a warp's load needs, the mean", counted.spread),
     ("MEM105", "qualifier"): ("accesses of local arrays", counted.local),
-    ("MEM105", "register"): ("loops that call by pointer, of all", counted.by_pointer),
-    ("CMP201", "tile"): ("products on the FMA pipe", counted.fused_products),
+    ("MEM105", "register"): ("loops that call by pointer, of all", remaining.by_pointer),
+    ("CMP201", "tile"): ("products on the FMA pipe", remaining.fused_products),
     ("CMP207", "math_function"): ("conversions of integers a byte that is loaded", counted.conversions),
     ("LAT302", "jam"): ("rounds of a loop for each load in it", counted.rounds_a_load),
     ("LAT302", "hoist"): (BEHIND, all_behind),
@@ -62,9 +62,9 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM114", "register"): ("stores of sums that are kept in memory", counted.kept_stores),
     ("MEM106", "register"): ("loops that load from global memory", passes),
     ("ASY502", "lane_mapping"): ("bulk copies that one lane alone asks for", lambda setting: len(by_one_lane(setting))),
-    ("GRD401", "jam"): ("stores of sequences that no threads go along together", counted.unjoined),
+    ("GRD401", "jam"): ("stores of sequences that no threads go along together", remaining.unjoined),
     ("GRD401", "lane_mapping"): ("stores of sums that no blocks add up in parts", counted.whole_sums),
-    ("LAT305", "jam"): ("branches in front of which no warp votes", counted.unvoted),
+    ("LAT305", "jam"): ("branches in front of which no warp votes", remaining.unvoted),
     ("LAT305", "lane_mapping"): ("exits of every second lane", lambda setting: len(exits(setting))),
 }
 COUNTS: dict[Kind, Count] = {

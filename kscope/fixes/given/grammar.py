@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kscope.fixes.given.cases import switch
+from kscope.fixes.given.type_names import QUALIFIERS, TYPES
 
 Node = tuple[Any, ...]
 """("name", ..): statements `block` [nodes], `for` init cond step body, `if` cond then else, `return` value, `leave` a
@@ -21,14 +22,6 @@ _WORDS = re.compile(
     r"\s+|(?P<number>0[xX][0-9a-fA-F]+[uUlL]*|(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?[uUlLfF]*)|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<sign><<=|>>=|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%&|^<>=!~?:;,.(){}\[\]])"
 )
-_QUALIFIERS = {"const", "volatile", "static", "constexpr", "__restrict__", "register"}
-VECTORS = {f"{kind}{n}": n for kind in ("float", "int", "uint", "double") for n in (2, 3, 4)} | {"float8": 8}
-"""Elements of a vector type. float8 is none of CUDA's: elements of an access of 16 bytes, of two bytes each."""
-
-HALVES, PAIRS = ("__half", "__nv_bfloat16"), ("__half2", "__nv_bfloat162")  # numbers of two bytes, two of them
-WHOLE = {"int32_t", "uint32_t", "int64_t", "uint64_t", "uint"}
-_TYPES = {"int", "unsigned", "float", "double", "size_t", "long", "short", "char", "bool", "auto", *WHOLE, *VECTORS,
-          *HALVES, *PAIRS}  # fmt: skip
 _CASTS = ("reinterpret_cast", "static_cast")
 _BINARY = (("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<<", ">>"), ("+", "-"),
            ("*", "/", "%"))  # fmt: skip
@@ -145,19 +138,19 @@ class Parser:
         return ("for", first, test, step, self.statement())
 
     def _declares(self) -> bool:
-        return self.next() in _TYPES | _QUALIFIERS | {"__shared__", "__align__"}
+        return self.next() in TYPES | QUALIFIERS | {"__shared__", "__align__"}
 
     def kind(self) -> tuple[str, bool]:
         """(type, whether it is in shared memory) of a declaration or a cast."""
         words, shared = [], False
-        while self.next() in _TYPES | _QUALIFIERS | {"__shared__", "__align__"}:
+        while self.next() in TYPES | QUALIFIERS | {"__shared__", "__align__"}:
             word = self.take(self.next())
             if word == "__align__":
                 self.need("(")
                 self.at += 1
                 self.need(")")
             shared |= word == "__shared__"
-            words += [word] if word in _TYPES else []
+            words += [word] if word in TYPES else []
         if not words:
             raise Unplayable(self.next())
         return " ".join(words), shared
@@ -231,7 +224,7 @@ class Parser:
             return ("unary", op, self._unary())
         if op := self.take("++", "--"):
             return ("assign", op[0] + "=", self._unary(), ("number", 1))
-        if self.next() == "(" and (self.words[self.at + 1 : self.at + 2] or [""])[0] in _TYPES | {"const"}:
+        if self.next() == "(" and (self.words[self.at + 1 : self.at + 2] or [""])[0] in TYPES | {"const"}:
             self.need("(")
             kind, stars = self._cast(")")
             return self._as(kind, stars, self._unary())
@@ -293,7 +286,7 @@ class Parser:
             return ("name", f"{name}.{self.name()}")
         if self.next() == "(":
             given = self._arguments()
-            return ("cast", name, given[0], 0) if name in _TYPES and len(given) == 1 else ("call", name, given)
+            return ("cast", name, given[0], 0) if name in TYPES and len(given) == 1 else ("call", name, given)
         return ("name", name)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, structs
 
-from kscope.fixes.given.grammar import HALVES, PAIRS, VECTORS, Unplayable
+from kscope.fixes.given.grammar import Unplayable
+from kscope.fixes.given.type_names import HALVES, PAIRS, VECTORS
 
 LETTERS = "xyzw"
 MADE = {f"make_{name}": count for name, count in VECTORS.items()}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kscope.fixes.given.grammar import HALVES, Node, Unplayable
+from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.kinds import (
     CARRIERS,
     FLOATS,
@@ -23,6 +23,7 @@ from kscope.fixes.given.kinds import (
     words,
 )
 from kscope.fixes.given.races import Races
+from kscope.fixes.given.type_names import HALVES
 
 CELL = 8  # steps that an element of an array is taken for, so that no text asks for a gigabyte
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from kscope.fixes.given.called import Function, called, trees
 from kscope.fixes.given.functions import addressed, result_of
-from kscope.fixes.given.grammar import HALVES, Node, Parser, Unplayable
+from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.kinds import (
     FLOATS,
     Pointer,
@@ -30,6 +30,7 @@ from kscope.fixes.given.operators import Operators
 from kscope.fixes.given.places import ATOMICS
 from kscope.fixes.given.races import Races
 from kscope.fixes.given.remembered import remembered
+from kscope.fixes.given.type_names import HALVES
 from kscope.fixes.given.whole_numbers import NUMBERS, mixed
 
 STEPS = 100_000_000  # numbers that are worked on in all: a second at most (judged)

@@ -13,10 +13,11 @@ from msgspec import Struct
 from kscope.fixes.given.called import Function as Called
 from kscope.fixes.given.called import functions
 from kscope.fixes.given.conditions import proved
-from kscope.fixes.given.grammar import VECTORS, Unplayable
+from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.kinds import LETTERS
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.type_names import VECTORS
 from kscope.fixes.recurrence.rewritten import numbers
 from kscope.fixes.rows.compared import arrayed
 from kscope.fixes.rows.function import Function, function

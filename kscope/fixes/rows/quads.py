@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Node
-from kscope.fixes.given.places import LETTERS
+from kscope.fixes.given.kinds import LETTERS
 from kscope.fixes.rows.syntax import declared, inside, names, parts, replaced, spelled, statements
 
 FOUR, WIDE = 4, {"float": "float4", "int": "int4", "unsigned": "uint4", "unsigned int": "uint4"}

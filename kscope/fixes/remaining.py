@@ -1,0 +1,36 @@
+"""What single changes take away, counted in code: calls, products, branches, stores."""
+
+from __future__ import annotations
+
+from kscope.features.patterns.fma_loops import FMA_OPCODES
+from kscope.fixes.given.setting import Setting
+
+
+def by_pointer(setting: Setting) -> float:
+    """Of all loops, those that call a function through a pointer."""
+    code = setting.code
+    calls = code.where(lambda ins, op: ins.opcode == "CALL" and any(o.vector for o in ins.operands))
+    loops = {code.cfg.loop_of[i] for i in range(len(code)) if code.cfg.loop_of[i] is not None}
+    return len({code.cfg.loop_of[i] for i in calls} & loops) / len(loops) if loops else len(calls)
+
+
+def fused_products(setting: Setting) -> float:
+    """Of numbers of two and four bytes, on the FMA pipe; what only moves a constant is none."""
+    found = setting.code.where(lambda ins, op: ins.opcode in FMA_OPCODES)
+    return sum(not any("RZ" in o.text for o in setting.code[i].operands[1:3]) for i in found)
+
+
+def unjoined(setting: Setting) -> float:
+    """Global stores of a kernel whose threads never wait for each other."""
+    code = setting.code
+    stores = code.where(lambda ins, op: op.space in ("global", "generic") and op.access == "store")
+    return 0 if code.where(lambda ins, op: ins.opcode == "BAR") else len(stores)
+
+
+def unvoted(setting: Setting) -> float:
+    """Branches that some lanes take and others do not, where no vote has put the elements in the order of their ways.
+    """
+    code = setting.code
+    voted = code.where(lambda ins, op: ins.opcode in ("VOTE", "VOTEU"))
+    found = code.where(lambda ins, op: ins.opcode == "BRX" or (ins.opcode == "BRA" and ins.guard is not None))
+    return 0 if voted else len(found)
