@@ -14,7 +14,7 @@ from kscope.fixes.memory import jammed, neighbours, rows, tickets
 from kscope.fixes.work import halved
 from kscope.fixes.work.dealt import TRIED
 from tests.support.thorough import some
-from tests.support.with_sources import changes, diagnosed
+from tests.support.with_sources import changes
 
 CHANGES = [
     ("atomics.slow", "atomics.fast", "MEM109", "aggregate", "atomicAdd(&bins_block[(int)(in[i] * 8) & 3]"),
@@ -100,11 +100,6 @@ def test_launches_and_other_words(case: str, better: str, code: str, words: str)
 )
 def test_what_does_not_follow_is_not_proposed(case: str, code: str) -> None:
     assert not changes(case, code)
-
-
-def test_a_wait_that_brings_nothing_is_refused() -> None:
-    (fix,) = [x for f in diagnosed("wgmma_flight.each").findings if f.code == "CMP209" for x in f.fixes]
-    assert "brings nothing" in fix.refused and fix.price is None and not fix.edits
 
 
 @given(st.integers(1, 1023), st.data())

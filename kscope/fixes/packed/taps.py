@@ -224,7 +224,8 @@ def written(one: Taps, block: tuple[int, int], *, played: bool) -> str:
         loads.append(f"{{ {_at(one.inside, b, str(m))} {VALUES}[{m}] = {f'({test}) ? {got} : 0' if test else got}; }}")
     at = _at(one.at, b, str(one.shift))
     if played:
-        wide = f"float{k} {LINE} = *reinterpret_cast<const float{k}*>(&{one.array}[{at}]);"
+        whole = _whole(one.kind, k)
+        wide = f"{whole} {LINE} = *reinterpret_cast<const {whole}*>(&{one.array}[{at}]);"
         part = f"{one.array}[{at} + {n}]"
     else:
         several = f"Several<{one.kind}, {k}>"
@@ -245,10 +246,16 @@ def written(one: Taps, block: tuple[int, int], *, played: bool) -> str:
     )  # fmt: skip
 
 
+def _whole(kind: str, count: int) -> str:
+    """A type of the interpreter's that holds so many elements."""
+    return f"float{count}" if kind == "float" else f"uint{count // 2}"
+
+
 def _stored(one: Taps, each: str, n: str, played: bool) -> str:
     result = _at(one.result, one.sum, f"{SUMS}[{n}]")
     if played:
-        wide = f"float{one.count} {LINE} = *reinterpret_cast<const float{one.count}*>(&{one.out}[{one.place}]);"
+        whole = _whole(one.to, one.count)
+        wide = f"{whole} {LINE} = *reinterpret_cast<const {whole}*>(&{one.out}[{one.place}]);"
         return f"{wide}\n  {each} {one.out}[{one.place} + {n}] = {result};"
     several = f"Several<{one.to}, {one.count}>"
     return (
