@@ -82,7 +82,7 @@ def pieces(code: Listing, walk: Walk) -> Pieces:
         carried(code, worst).serial if worst is not None else (),
         any(what.stored for n in range(len(cfg.loops)) if not (what := carried(code, n)).serial),
         heaviest,
-        _elements(code, heaviest[-1]) if heaviest else 1,
+        elements_a_pass(code, heaviest[-1]) if heaviest else 1,
     )
 
 
@@ -130,10 +130,10 @@ def exchanges(code: Listing, number: int) -> bool:
 def rounds_side_by_side(code: Listing, number: int) -> float:
     """Independent items of a loop each time it is entered: rounds, times the loads of one from one array, for it may
     be unrolled."""
-    return trips(code, number) * _elements(code, number)
+    return trips(code, number) * elements_a_pass(code, number)
 
 
-def _elements(code: Listing, number: int) -> int:
+def elements_a_pass(code: Listing, number: int) -> int:
     """Loads of a pass of a loop from one array, 1 where it loads nothing."""
     loads: dict[str | None, int] = {}
     for i in code.cfg.loop_body(number):

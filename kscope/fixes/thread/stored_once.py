@@ -7,12 +7,14 @@ import re
 from msgspec import Struct
 
 from kscope.features.patterns.kept_in_memory import Kept, kept_in_memory
+from kscope.features.patterns.loop_parallelism import trips
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import not_written, reads
-from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Span, kernel_text, loops, spans_edited, statement_end
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
+WRITTEN_OUT = 4  # rounds that nvcc puts behind each other in a loop of unknown length (seen in its code)
 TYPES = ("float", "double", "int", "unsigned", "long long")
 _ADDED = re.compile(r"(?<![\w.>*)\]&])(?:\*\s*(?P<at>[A-Za-z_]\w*)|(?P<of>[A-Za-z_]\w*)\s*\[[^][;{}=]+\])\s*[-+*]=")
 _LEAVES = re.compile(r"\b(?:return|continue|goto|break|asm|__sync\w+|__threadfence\w*|atomic\w+|volatile)\b")
@@ -35,7 +37,7 @@ def fixes(asked: Asked) -> list[Fix]:
     setting = asked.setting
     kept = [k for k in kept_in_memory(setting.code) if k.space != "shared" and k.stores]
     text = kernel_text(setting)
-    if text is None or not kept:
+    if text is None or not kept or all(_few(setting, k) for k in kept):
         return []
     code = text.code
     lines = {line for k in kept for i in k.stores for file, line in setting.sites(i) if file == text.file}
@@ -50,6 +52,12 @@ def fixes(asked: Asked) -> list[Fix]:
         if edits:
             return [_fix(asked, one, edits, kept)]
     return []
+
+
+def _few(setting: Setting, kept: Kept) -> bool:
+    """Rounds whose number the compiler does not know and which are fewer than those that it would write out behind each
+    other: their loads wait for each other as before. Measured: 0.94x for three."""
+    return kept.loop >= 0 and kept.rounds == 1 and trips(setting.code, kept.loop) < WRITTEN_OUT
 
 
 def _region(code: str, match: re.Match[str]) -> _Sum | None:
