@@ -119,3 +119,6 @@ def test_a_template_s_names_are_what_the_instance_says() -> None:
         "T": "unsigned char", "U": "F<short, 3>", "N": "4"
     }  # fmt: skip
     assert instantiated("int x;", "k(int)") == {}
+    assert instantiated("typedef unsigned char Byte; using Real = double;", "k(int)") == {
+        "Byte": "unsigned char", "Real": "double"
+    }  # fmt: skip

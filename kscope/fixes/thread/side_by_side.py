@@ -30,6 +30,9 @@ _BROUGHT = re.compile(
 )
 _ACCESS = re.compile(r"(?<![\w.>])(?P<name>[A-Za-z_]\w*)\s*\[(?P<at>[^\[\]]+)\]")
 _CASTS = re.compile(r"\b(?:static_cast\s*<[\w\s:]+>)(?=\s*\()|\(\s*(?:size_t|u?int(?:32|64)_t|unsigned|int|long)\s*\)")
+_NAMED = re.compile(
+    r"\btypedef\s+([A-Za-z_][\w ]*?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([A-Za-z_][\w ]*?)\s*;"
+)
 _OF_VALUES = re.compile(
     r"__\w+|f?(?:min|max|abs|r?sqrt|exp|log|sin|cos|tanh|pow|floor|ceil|fma)f?|u?int|float|half|double|if"
 )
@@ -236,11 +239,12 @@ def width(kind: str, types: Mapping[str, str]) -> int | None:
 
 
 def instantiated(above: str, instance: str) -> dict[str, str]:
-    """What the names of a template stand for. above: the text in front of the kernel's head, to its end."""
+    """What names of types stand for, of a template and by typedef. above: the text in front of the kernel's head."""
+    known = {m[2] or m[3]: " ".join((m[1] or m[4]).split()) for m in _NAMED.finditer(above)}
     template = re.search(r"template\s*<([^<>{};]*)>\s*(?:static\s+)?$", above)
     given = re.search(r"<(.*)>\s*(?:\(|$)", instance)
     if template is None or given is None:
-        return {}
+        return known
     names = [words[-1] for part in template[1].split(",") if (words := re.findall(r"\w+", part.partition("=")[0]))]
     values, depth, last = [], 0, 0
     text = given[1] + ","
@@ -249,4 +253,4 @@ def instantiated(above: str, instance: str) -> dict[str, str]:
         if c == "," and not depth:
             values.append(text[last:n].strip())
             last = n + 1
-    return dict(zip(names, values, strict=False))
+    return known | dict(zip(names, values, strict=False))
