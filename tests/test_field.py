@@ -26,6 +26,7 @@ from tests.support.reports import FIXTURES
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "field"))
 
 import capture
+import changes
 import judge
 import launches
 import program
@@ -359,3 +360,12 @@ def test_the_record_of_promises_is_what_was_built() -> None:
         assert known is not None and [known.built, known.gained, known.slower] == row
         assert f"{row[0]} built, {row[1]} gained" in " ".join(page(rule(slug)).split())
     assert fared("debug-build") is None and "How it fared" not in page(rule("debug-build"))
+
+
+def test_the_page_of_changes_is_what_was_timed() -> None:
+    read = tomllib.loads((FIELD / "labels" / "changes.toml").read_text("utf-8"))
+    assert (FIELD.parents[1] / "reports" / "public_changes.md").read_text("utf-8") == changes.page(read)
+    assert read["printed_first"] < read["printed"] < read["kernels"]
+    lists = ("library13", "library14", "library15", "library16")
+    assert all(r["program"].split("/")[0] in lists for r in read["changes"])
+    assert {r["rule"] for r in read["changes"]} <= {one.code for one in all_rules()}

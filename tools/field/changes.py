@@ -1,0 +1,103 @@
+"""What changes do that kscope prints for public kernels: pasted as printed, checked by the programs themselves, timed.
+
+    python tools/field/changes.py [--out reports/public_changes.md]      (the page, from labels/changes.toml)
+    python tools/field/changes.py --reports FOLDER --sources FOLDER      (what is printed now; needs no GPU)
+
+FOLDER of reports: what tools/field/capture.py filled; of sources: a folder a program, named as its report, with the
+files that the program was built of.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from kscope.engine.code.programs import sources_below  # noqa: E402
+from kscope.engine.kernels.kernel import analyze_kernel  # noqa: E402
+from kscope.model.contract.fixes import Fix  # noqa: E402
+from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
+
+LABELS = Path(__file__).resolve().parent / "labels" / "changes.toml"
+SLOWER, GAIN = 0.99, 1.1  # of the time before over the time after: what is below is slower, what is worth it
+INTRO = """# Changes to public kernels
+
+Made by `python tools/field/changes.py` from tools/field/labels/changes.toml. Changes were pasted as printed into
+programs that run one kernel of a public library each and check its results; timed on one NVIDIA H200.
+"""
+
+
+def page(read: Mapping[str, Any]) -> str:
+    rows = sorted(read["changes"], key=lambda r: (not r["first"], r["program"], r["rule"]))
+    first, later = [r for r in rows if r["first"]], [r for r in rows if not r["first"]]
+    kernels, before, now = (read[n] for n in ("kernels", "printed_first", "printed"))
+    out = [
+        INTRO,
+        f"Of {kernels} kernels of four lists {before} had a change in code by makers that were written before anybody",
+        f"looked at them for one; {now} have one with those written since.",
+        "",
+        f"At first sight: {said(first)}",
+        "",
+        f"Written since, with these kernels at hand: {said(later)}",
+        "",
+        "| program | rule | change | at first sight | promised | delivered | in bounds | its check |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for r in rows:
+        p, gain = r.get("promised"), r["before_us"] / r["after_us"]
+        promise = f"{p[0]:.2f}x ({p[1]:.2f} - {p[2]:.2f})" if p else "nothing"
+        bounds = "" if not p else "yes" if p[1] <= gain <= p[2] else "no"
+        gone = "" if r.get("printed", True) else " (not printed any more)"
+        out.append(
+            f"| {r['program']} | {r['rule']} | {r['kind']}{gone} | {'yes' if r['first'] else 'no'} | {promise} | "
+            f"{gain:.2f}x | {bounds} | {'passes' if r['passes'] else 'fails'} |"
+        )
+    return "\n".join(out) + "\n"
+
+
+def said(rows: Sequence[Mapping[str, Any]]) -> str:
+    gains = [r["before_us"] / r["after_us"] for r in rows]
+    priced = [(r["promised"], g) for r, g in zip(rows, gains, strict=True) if "promised" in r]
+    kept = sum(p[1] <= g <= p[2] for p, g in priced)
+    slower = [g for g in gains if g < SLOWER]
+    least = f" (least {min(slower):.2f}x)" if slower else ""
+    failed = sum(not r["passes"] for r in rows)
+    return (
+        f"{len(rows)} built, {sum(g >= GAIN for g in gains)} bring a tenth and more, {len(slower)} are slower{least}, "
+        f"{kept} of {len(priced)} promises are in bounds, {failed} fail their program's check."
+    )
+
+
+def printed(report: Path, sources: Path) -> list[tuple[str, Fix]]:
+    """Rule and change of a report's first kernel, refusals apart."""
+    kernel = next(iter(read_kernels(str(report))))
+    found = analyze_kernel(kernel, report.stem, lines=sources_below(sources)).findings
+    return [(f.code, fix) for f in found for fix in f.fixes if not fix.refused]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--reports", type=Path)
+    parser.add_argument("--sources", type=Path)
+    args = parser.parse_args()
+    if args.reports and args.sources:
+        for report in sorted(args.reports.glob("*.ncu-rep")):
+            for code, fix in printed(report, args.sources / report.stem):
+                print(report.stem, code, fix.kind, fix.title)
+        return
+    text = page(tomllib.loads(LABELS.read_text("utf-8")))
+    if args.out:
+        args.out.write_text(text, encoding="utf-8")
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
