@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from kscope.fixes.compute.quotients import divided
+from kscope.fixes.compute.quotients import _places, divided
 from tests.support.with_sources import changes
 
 
@@ -51,3 +53,13 @@ def test_a_capture_that_divides_by_a_value_of_each_lane() -> None:
 
 def test_lines_that_another_change_has_are_not_changed_twice() -> None:
     assert [f.title for f in changes("potential.ieee", "CMP204")] == ["rsqrtf"]
+
+
+def test_a_line_that_calls_what_divides_stays() -> None:
+    inner, outer = ["float f(float a, float b) {", "  return a / b;", "}"], ["  x = f(n / 4, y);"]
+    ins = SimpleNamespace(file="inner.cu", line=2)
+    where = SimpleNamespace(text=lambda i: (ins.file, ins.line, {"inner.cu": inner, "outer.cu": outer}[ins.file]))
+    assert [(p.file, p.number) for p in _places(where, [0])] == [("inner.cu", 2)]  # type: ignore[arg-type]
+    ins.file = "/usr/local/cuda-13.0/targets/x86_64-linux/include/cuda_fp16.hpp"
+    where.text = lambda i: (ins.file, 2, inner)
+    assert _places(where, [0]) == []  # type: ignore[arg-type]

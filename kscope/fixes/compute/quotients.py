@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from kscope.arch import table
 from kscope.features.sass.columns import total
 from kscope.fixes.compute import math_functions, reciprocals
-from kscope.fixes.given.rewrite import Place, changed, places
-from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.rewrite import Place, changed
+from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import WIDEST, kernel_text
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 NAME = "__fdividef"
 WHOLE = 0.9  # of the instructions that a finding counts, from which its promise is the divisions' (judged)
+_TOOLKIT = re.compile(r"/(?:targets|cuda[\w.-]*)/(?:[^/]+/)*include/|\bcuda_\w+\.hpp$")
 _OPERATOR = re.compile(r"(?<![/*])/(?![/*=])")
 _FLOAT = re.compile(
     r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=f\b|e-?\d))(?:e[-+]?\d+)?f?\b|\(\s*float\s*\)|\bfloat\s*\(|\b\w+f\s*\("
@@ -39,7 +41,7 @@ def fixes(asked: Asked) -> list[Fix]:
         return new
 
     edits = []
-    for place in places(setting, checks):
+    for place in _places(setting, checks):
         edit = changed([place], change) if len(place.text) <= WIDEST else []
         if edit:
             edits += edit
@@ -75,8 +77,18 @@ def _every(asked: Asked) -> float:
     return max((float(v) for v in named if v is not None), default=0.0)
 
 
+def _places(setting: Setting, checks: Iterable[int]) -> list[Place]:
+    """The lines that have the divisions: not those that call a function which has one, nor the toolkit's own."""
+    found: dict[tuple[str, int], Place] = {}
+    for i in checks:
+        file, number, lines = setting.text(i)
+        if 0 < number <= len(lines) and not _TOOLKIT.search(file):
+            found[file, number] = Place(file, number, lines[number - 1])
+    return [found[key] for key in sorted(found)]
+
+
 def _of(asked: Asked, index: int, place: Place) -> bool:
-    return (place.file, place.number) in asked.setting.sites(index)
+    return (place.file, place.number) == asked.setting.text(index)[:2]
 
 
 def _floats(text: str) -> set[str]:
