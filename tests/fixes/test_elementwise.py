@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kscope.fixes.thread.elements import elements
-from kscope.fixes.thread.elementwise import _covered, spans
+from kscope.fixes.thread.elementwise import _covered, _dense, spans
 from kscope.fixes.thread.side_by_side import instantiated
 
 INDEX = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
@@ -111,6 +111,22 @@ def test_a_name_that_is_taken_is_not_taken_again() -> None:
 )
 def test_the_new_launch_does_each_element_once(start: str, done: bool) -> None:
     assert (_covered(start, 4, of_blocks=True) > 0) is done
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "dense"),
+    [
+        ("threadIdx.x", "blockDim.x", True),
+        ("blockIdx.x*blockDim.x+threadIdx.x", "gridDim.x*blockDim.x", True),
+        ("threadIdx.x%32", "32", True),
+        ("threadIdx.x+7", "blockDim.x", False),  # elements in front of the first are not the loop's
+        ("first+threadIdx.x", "blockDim.x", False),
+        ("threadIdx.x", "2*blockDim.x", False),
+        ("threadIdx.x/2", "blockDim.x", False),
+    ],
+)
+def test_a_loop_begins_with_the_first_elements(start: str, step: str, dense: bool) -> None:
+    assert _dense(start, step) is dense
 
 
 def test_a_template_s_names_are_what_the_instance_says() -> None:

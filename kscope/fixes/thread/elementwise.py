@@ -184,9 +184,10 @@ def _launched(
 ) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:  # fmt: skip
     """(grid, block, indices that were written out) with so many elements a thread: fewer blocks along x, or fewer
     threads where there is one; None where the index is not seen to go over all elements then."""
-    if one.shape == "loop":
-        return grid, block, _rounds(count)
     start = plain(one.start, code[code.find("{") : one.declared[0]])
+    if one.shape == "loop":
+        step = plain(one.step, code[code.find("{") : one.declared[0]])
+        return (grid, block, _rounds(count)) if _dense(start, step) else None
     of_blocks = re.search(r"\bblockIdx\s*\.\s*x\b", start) is not None and grid[0] >= count
     if not of_blocks and block[0] < LEAST_BLOCK * count:
         return None
@@ -196,6 +197,19 @@ def _launched(
     if of_blocks:
         return (-(-grid[0] // count), *grid[1:]), block, tried
     return grid, (-(-block[0] // count // LEAST_BLOCK) * LEAST_BLOCK, *block[1:]), tried
+
+
+def _dense(start: str, step: str) -> bool:
+    """Whether the threads that share a loop begin with the elements from 0 on, as many as a round takes: of the block,
+    of the grid or of a warp."""
+    for sides in ((3, 64), (5, 96)):
+        first, by = _indices(start, sides, 1), _indices(step, sides, 1)
+        if first is None or by is None or len(set(by[0])) != 1:
+            return False
+        together, found = by[0][0], sorted(first[0])
+        if together < 1 or found != sorted([*range(together)] * (len(found) // together)):
+            return False
+    return True
 
 
 def _covered(start: str, count: int, *, of_blocks: bool) -> int:
