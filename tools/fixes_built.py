@@ -150,13 +150,19 @@ def compiled(text: str, folder: Path, name: str) -> tuple[Path | None, str]:
     return None, complaint.replace(str(folder), "").lstrip("/")[:200]
 
 
+def made(fix: Fix, kernel: str) -> str:
+    """The kernel that a change makes beside the old one, the last where it makes several; else the old one's name."""
+    names = re.findall(r"__global__[^;{}]*?\b(\w+)\s*\([^()]*\)\s*\{", fix.code) if fix.kind == "tile" else []
+    return f"{kernel}_tiles" if f"{kernel}_tiles" in names else names[-1] if names else kernel
+
+
 def build(case: str, old: Subject, fix: Fix, folder: Path) -> tuple[Path | None, str]:
     """The cubin of the kernel with a change."""
     file = source_of(fix, case)
     if file is None:
         return None, "its source is not here"
     kernel = old.setting.name
-    new = f"{kernel}_tiles" if fix.kind == "tile" else kernel
+    new = made(fix, kernel)
     try:
         text = pasted(file.read_text("utf-8"), fix, kernel)
     except ValueError as error:
@@ -210,7 +216,7 @@ def _checked(old: Subject, code: str, fix: Fix, cubin: Path) -> dict[str, Any]:
         return {"has": "unknown", "what": str(error)}
     (said,) = found
     words = {"has": said.has, "what": said.what or "its code does not show it", "old": said.old, "new": said.new}
-    mine = [s for s in after if re.search(rf"\b{old.setting.name}(?:_tiles)?\b", s.name)]
+    mine = [s for s in after if re.search(rf"\b({old.setting.name}|{made(fix, old.setting.name)})\b", s.name)]
     return words | ({"code": digest(mine[0].setting)} if len(mine) == 1 else {})
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kscope.features.patterns.fma_loops import FMA_OPCODES
 from kscope.fixes.given.setting import Setting
 
@@ -34,3 +36,22 @@ def unvoted(setting: Setting) -> float:
     voted = code.where(lambda ins, op: ins.opcode in ("VOTE", "VOTEU"))
     found = code.where(lambda ins, op: ins.opcode == "BRX" or (ins.opcode == "BRA" and ins.guard is not None))
     return 0 if voted else len(found)
+
+
+def unordered(setting: Setting) -> float:
+    """Atomics of a kernel in which no warp has put its elements in an order: no votes, no shuffles."""
+    code = setting.code
+    ordered = code.where(lambda ins, op: ins.opcode in ("VOTE", "VOTEU", "SHFL", "MATCH"))
+    return 0 if ordered else len(code.where(lambda ins, op: op.access in ("atomic", "reduction")))
+
+
+def loads_apart(setting: Setting) -> float | None:
+    """Of the loads of the loop that has most of them, those that a branch has in front of them since the one before."""
+    code = setting.code
+    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
+    inside = Counter(code.cfg.loop_of[i] for i in loads if code.cfg.loop_of[i] is not None)
+    if not inside:
+        return None
+    most = inside.most_common(1)[0][0]
+    mine = [i for i in loads if code.cfg.loop_of[i] == most]
+    return len({code.cfg.block_of[i] for i in mine}) / len(mine)

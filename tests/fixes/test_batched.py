@@ -46,13 +46,13 @@ def kernel(body: str) -> Kernel:
 def test_a_list_that_ends_where_an_entry_says() -> None:
     fix = changes("bags.sentinel", "LAT302")[0]
     line = "rows_of[round_n] = rows[(size_t)id * 32 + lane];"
-    assert fix.kind == "jam" and line in fix.edits[0].becomes and not any(e.becomes for e in fix.edits[1:])
+    assert fix.kind == "unroll" and line in fix.edits[0].becomes and not any(e.becomes for e in fix.edits[1:])
     assert fix.conditions[0].state == "proved" and fix.conditions[0].ran > 500
     assert [c.state for c in fix.conditions if "list" in c.holds] == ["check"]
 
 
 def test_rounds_that_the_compiler_has_put_together_stay() -> None:
-    assert not [f for f in changes("spmm32.each", "LAT302") if f.kind == "jam"]
+    assert not [f for f in changes("spmm32.each", "LAT302") if f.kind == "unroll"]
 
 
 @pytest.mark.parametrize("body", [ROWS, ENDED], ids="re")

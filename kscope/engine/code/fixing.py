@@ -134,7 +134,7 @@ def _checked(old: Subject, new: Subject, finding: Finding, fix: Fix) -> Checked:
         kernel=old.name, code=finding.code, kind=fix.kind, what="", old=0, new=0, has="unknown", old_us=old.us,
         new_us=new.us, delivered=round(ratio, 3) if ratio is not None else None, promised=fix.price, kept=kept,
     )  # fmt: skip
-    if was is None or now is None:
+    if was is None or now is None or not was[1]:  # where there is none of it, its going shows nothing
         return base
     import msgspec
 

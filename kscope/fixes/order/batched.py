@@ -255,7 +255,7 @@ def _fix(asked: Asked, one: Walk, edits: list[Edit], played: int) -> Fix:
     behind = Condition(holds=f"{one.name} < {one.end} alone keeps {lists} within what is there", state="check",
                        why="entries behind the one that ends a list are loaded, too")  # fmt: skip
     return Fix(
-        kind="jam",
+        kind="unroll",
         title=f"{TIMES} rounds of {', '.join(dict.fromkeys(names))}[] on their way together, summed in their order",
         language="cuda",
         edits=edits,

@@ -222,7 +222,7 @@ def _fix(asked: Asked, one: Rows, edits: list[Edit], count: int, played: int) ->
     given = [shape((launch.grid[0] // count,)), shape(launch.block)]
     given += [str(launch.shared_dynamic)] if launch.shared_dynamic else []
     return Fix(
-        kind="aggregate",
+        kind="jam",
         title=f"{count} rows a block in the order of {one.index}[]: those of one place are summed up, then added once",
         language="cuda",
         code=f"{setting.name}<<<{', '.join(given)}>>>(...);",
