@@ -10,7 +10,7 @@ from itertools import chain, product
 from kscope.features.lanes.strides import lane_stride
 from kscope.features.patterns.loop_parallelism import rounds_side_by_side
 from kscope.features.sass.columns import total
-from kscope.fixes.given.conditions import not_written, proved, reads, shown
+from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import evaluated
 from kscope.fixes.given.text import Span, Text, by_line, kernel_text, plain, shape, spans_edited
@@ -81,13 +81,13 @@ def _fix(asked: Asked, text: Text, one: Elements, here: list[int], count: int) -
     edits = spans_edited(setting, text, changed)
     if not edits:
         return None
-    loads = [i for i in here if code.classes[i].access == "load"]
     before = total(code.executed, here)
     moved = one.shape != "loop"
     stated = f"\n// launch: {setting.name}<<<{shape(grid)}, {shape(block)}>>>(...), {count} elements a thread"
     names = list(dict.fromkeys(row.name for row in rows))
     kept = ["the order of the sums does not matter", "a thread's elements are others"] if one.sums else []
-    overlap = list(not_written(code, loads)) if loads and any(row.written for row in rows) else []
+    outs, others = ([n for n in names if any(r.name == n and r.written is w for r in rows)] for w in (True, False))
+    overlap = f"{' and '.join(outs)} overlap{'s' * (len(outs) == 1)} none of {', '.join(others)}, unless at one element"
     return Fix(
         kind="neighbours",
         title=f"{count} neighbours a {'thread' if moved else 'round'} of {', '.join(names)}, by one access each",
@@ -102,11 +102,12 @@ def _fix(asked: Asked, text: Text, one: Elements, here: list[int], count: int) -
                   "indices written out for grids, blocks and bounds of several sizes"),
             reads("where an array starts at no multiple of the access, all is done one by one", "it is asked for"),
             *([Condition(holds=kept[0], state="check", why=kept[1])] if kept else []),
-            *overlap,
+            *([Condition(holds=overlap, state="check", why="an element is read before its neighbours are written")]
+              if outs and others else []),
         ],
         proof=[Proof(what="warp loads and stores", before=before, after=before / count, unit="inst",
                      how=f"{len(here)} instructions whose lanes are neighbours, {count} elements each")],
-        costs=[f"{count} elements of {len(names)} arrays in registers"],
+        costs=[f"{count} elements of {', '.join(names)} in registers"],
         price=asked.finding.estimate,
     )  # fmt: skip
 
