@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from kscope.features.sass.columns import total
-from kscope.fixes.algebra.wide import by_lines
 from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Span, Text, blanked, closing, kernel_text, spans_edited
+from kscope.fixes.given.text import Span, Text, blanked, by_lines, closing, kernel_text, spans_edited
 from kscope.fixes.rows.function import wrapper
 from kscope.model.contract.fixes import Condition, Fix, Proof
 

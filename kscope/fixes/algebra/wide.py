@@ -16,7 +16,7 @@ from kscope.fixes.algebra.rising import each, written
 from kscope.fixes.given.conditions import not_written
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Span, Text, closing, index_of, shape, spans_edited, statement_end
+from kscope.fixes.given.text import Span, Text, by_lines, closing, index_of, shape, spans_edited, statement_end
 from kscope.fixes.rows.compared import Same, Side, same
 from kscope.fixes.rows.function import Function, constants, function
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
@@ -146,17 +146,6 @@ def _whole(test: str, leaves: bool, group: Group, ends: list[str]) -> bool:
             return False
         ends.append(" ".join(below["end"].split()))
     return True
-
-
-def by_lines(code: str, spans: Sequence[Span]) -> list[Span]:
-    """Spans that go over the ends of lines, as one a line: what is new stands on the first."""
-    out: list[Span] = []
-    for start, end, new in spans:
-        while (line := code.find("\n", start, end)) >= 0:
-            out.append((start, line, new))
-            start, new = line + 1, ""
-        out.append((start, end, new))
-    return out
 
 
 def _same(fn: Function, one: Wide, block: int, known: Mapping[str, int]) -> Same | None:

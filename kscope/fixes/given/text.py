@@ -132,6 +132,10 @@ def by_line(code: str, span: Span) -> list[Span]:
     return [*out, (start, end, new)]
 
 
+def by_lines(code: str, spans: Iterable[Span]) -> list[Span]:
+    return [one for span in spans for one in by_line(code, span)]
+
+
 def plain(expression: str, text: str = "") -> str:
     """An expression without blanks, casts and suffixes; a name that the text defines once is put in."""
     for name in set(re.findall(r"(?<!\.)\b[A-Za-z_]\w*\b(?!\s*[.(\[])", expression)):

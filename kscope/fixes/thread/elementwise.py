@@ -13,7 +13,7 @@ from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import evaluated
-from kscope.fixes.given.text import Span, Text, by_line, kernel_text, plain, shape, spans_edited
+from kscope.fixes.given.text import Span, Text, by_lines, kernel_text, plain, shape, spans_edited
 from kscope.fixes.memory.neighbours import MOST, SEVERAL, WIDEST
 from kscope.fixes.thread.elements import Elements, elements
 from kscope.fixes.thread.side_by_side import Row, instantiated, width
@@ -77,8 +77,7 @@ def _fix(asked: Asked, text: Text, one: Elements, here: list[int], count: int) -
     if launched is None:
         return None
     grid, block, tried = launched
-    changed = [part for span in spans(text.code, one, count) for part in by_line(text.code, span)]
-    edits = spans_edited(setting, text, changed)
+    edits = spans_edited(setting, text, by_lines(text.code, spans(text.code, one, count)))
     if not edits:
         return None
     before = total(code.executed, here)
