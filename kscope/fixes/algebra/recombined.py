@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-import numpy as np
 from msgspec import Struct, structs
 
 from kscope.arch import table
@@ -21,6 +20,7 @@ from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Span, by_lines, closing, kernel_text, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.lazily import np
 
 _WHOLE = r"(?:const\s+)?(?:unsigned\s+long\s+long|long\s+long|unsigned\s+int|int|unsigned|size_t|long|u?int(?:32|64)_t)"
 _DECLARED = re.compile(rf"(?<=[;{{}}])\s*(?P<kind>{_WHOLE})\s+(?P<rest>[^;{{}}()]*(?:\([^;{{}}]*\)[^;{{}}()]*)*);")

@@ -6,13 +6,13 @@ from __future__ import annotations
 import re
 from itertools import product
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.algebra.rising import WRITES, declared, written
 from kscope.fixes.algebra.search import BEGINS
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.text import Span, loops
+from kscope.model.lazily import np
 
 ROUNDS = 9  # that are played
 _FLOW = re.compile(r"\b(?:continue|goto|break|return)\b")

@@ -8,27 +8,29 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Node
+from kscope.model.lazily import np, of_numpy
 
 DIRECTIONS = 720  # of each eighth
 NEAR = 1e-5  # of an eighth's width: directions as near to its ends as float tells them apart
 _AT = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1), (0, 0))  # axes, diagonals, the origin
 _SIDES = ("beyond", "on", "origin")  # of the axis across: what lies on it belongs to the one or the other
 LENGTHS = (1e-3, 1.0, 3.0, 700.0)
-NAMES = {"M_PI": math.pi, "CUDART_PI_F": np.float32(math.pi), "M_PI_F": np.float32(math.pi)}
+NAMES = {"M_PI": False, "CUDART_PI_F": True, "M_PI_F": True}  # pi; whether as a float
 _CALLS: Mapping[str, Any] = {
-    "fmodf": np.fmod, "floorf": np.floor, "truncf": np.trunc, "rintf": np.rint, "fabsf": np.abs, "floor": np.floor,
-    "ceilf": np.ceil, "roundf": lambda v: np.copysign(np.floor(np.abs(v) + np.float32(0.5)), v), "atan2f": np.arctan2,
+    **{f"{name}f": of_numpy(name) for name in ("fmod", "floor", "trunc", "rint", "ceil")}, "fabsf": of_numpy("abs"),
+    "floor": of_numpy("floor"), "atan2f": of_numpy("arctan2"),
+    "roundf": lambda v: np.copysign(np.floor(np.abs(v) + np.float32(0.5)), v),
     "__float2int_rn": lambda v: np.rint(v).astype(np.int64), "__float2int_rd": lambda v: np.floor(v).astype(np.int64),
     "__float2int_rz": lambda v: np.trunc(v).astype(np.int64),
 }  # fmt: skip
 _OPERATIONS: Mapping[str, Any] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "<": np.less, ">": np.greater, "<=": np.less_equal,
-    ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal, "&&": np.logical_and, "||": np.logical_or,
-    "&": np.bitwise_and,
+    "+": of_numpy("add"), "-": of_numpy("subtract"), "*": of_numpy("multiply"), "<": of_numpy("less"),
+    ">": of_numpy("greater"), "<=": of_numpy("less_equal"), ">=": of_numpy("greater_equal"), "==": of_numpy("equal"),
+    "!=": of_numpy("not_equal"), "&&": of_numpy("logical_and"), "||": of_numpy("logical_or"),
+    "&": of_numpy("bitwise_and"),
 }  # fmt: skip
 
 
@@ -59,7 +61,7 @@ def computed(node: Node, names: Mapping[str, Any]) -> Any:
     if kind == "number":
         return node[1]
     if kind == "name" and (node[1] in names or node[1] in NAMES):
-        return names[node[1]] if node[1] in names else NAMES[node[1]]
+        return names[node[1]] if node[1] in names else np.float32(math.pi) if NAMES[node[1]] else math.pi
     if kind == "call" and node[1] in _CALLS:
         return _CALLS[node[1]](*(computed(x, names) for x in node[2]))
     if kind == "cast" and not node[3] and node[1] in ("int", "float"):

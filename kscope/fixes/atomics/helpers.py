@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable
 from functools import cache
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.played import play
+from kscope.model.lazily import np
 
 BLOCKS, THREADS = 3, (32, 96, 256, 1024)  # that are played
 MOST, SIZE = 100, 60  # of a thread's number that is drawn, and its bits where bits are combined

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.features.sass.slices import pointer
@@ -15,6 +14,7 @@ from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import SIZES
 from kscope.fixes.given.text import Span, shape, spans_edited
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
+from kscope.model.lazily import np
 
 LEAST = 32  # rounds of a part: so many pay for its start and for the atomics at its end (judged)
 FEWEST = 4  # parts of a sum: fewer do not make up for the sums' order and the array that must be zero (judged)

@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.kinds import MADE, Pointer, Values, Vector
 from kscope.fixes.given.lanes_played import bits_of
 from kscope.fixes.given.whole_numbers import REAL
+from kscope.model.lazily import np, of_numpy
 
 CALLS: dict[str, Any] = {
-    **dict.fromkeys(("fmaxf", "fmax", "max"), np.maximum), **dict.fromkeys(("fminf", "fmin", "min"), np.minimum),
-    "fabsf": np.abs,
-    "__fadd_rn": np.add, "__fsub_rn": np.subtract, "__fmul_rn": np.multiply,
+    **dict.fromkeys(("fmaxf", "fmax", "max"), of_numpy("maximum")),
+    **dict.fromkeys(("fminf", "fmin", "min"), of_numpy("minimum")),
+    "fabsf": of_numpy("abs"),
+    "__fadd_rn": of_numpy("add"), "__fsub_rn": of_numpy("subtract"), "__fmul_rn": of_numpy("multiply"),
     "fmaf": lambda a, b, c: a * b + c, "__fmaf_rn": lambda a, b, c: a * b + c,
     "__popc": bits_of,
 }  # fmt: skip
@@ -68,7 +68,7 @@ _PAIRS: dict[str, Any] = {
     **dict.fromkeys(("__high2float", "__high2half", "__high2bfloat16"), lambda v: _two(v)[1]),
     **dict.fromkeys(("__low2half2", "__low2bfloat162"), lambda v: _both(_two(v)[0], _two(v)[0])),
     **dict.fromkeys(("__high2half2", "__high2bfloat162"), lambda v: _both(_two(v)[1], _two(v)[1])),
-    "__hadd2": _each(np.add), "__hsub2": _each(np.subtract), "__hmul2": _each(np.multiply),
+    "__hadd2": _each(of_numpy("add")), "__hsub2": _each(of_numpy("subtract")), "__hmul2": _each(of_numpy("multiply")),
     "__hfma2": _each(lambda a, b, c: a * b + c),
 }  # fmt: skip
 _OPERATORS = {"+": _PAIRS["__hadd2"], "-": _PAIRS["__hsub2"], "*": _PAIRS["__hmul2"]}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 from msgspec import Struct, structs
 
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.type_names import HALVES, PAIRS, VECTORS
+from kscope.model.lazily import np
 
 LETTERS = "xyzw"
 MADE = {f"make_{name}": count for name, count in VECTORS.items()}

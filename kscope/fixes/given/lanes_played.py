@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from kscope.fixes.given.grammar import Unplayable
+from kscope.model.lazily import np
 
 WARP = 32
 WHOLE = (-1, 2**32 - 1)  # masks that name all lanes, as ~0u is played and as it is written

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.places import Places
+from kscope.model.lazily import np
 
 ROUNDS = 4096  # of one loop
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from kscope.fixes.given.functions import packed
 from kscope.fixes.given.grammar import Node
 from kscope.fixes.given.kinds import Pointer, Values, Vector
 from kscope.fixes.given.places import Places
 from kscope.fixes.given.whole_numbers import combined
+from kscope.model.lazily import np
 
 
 class Operators(Places):

@@ -6,8 +6,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.kinds import (
     CARRIERS,
@@ -24,6 +22,7 @@ from kscope.fixes.given.kinds import (
 )
 from kscope.fixes.given.races import Races
 from kscope.fixes.given.type_names import HALVES
+from kscope.model.lazily import np
 
 CELL = 8  # steps that an element of an array is taken for, so that no text asks for a gigabyte
 
@@ -280,8 +279,8 @@ class Places:
         added = self.here(value)
         out = np.zeros(self.threads, dtype=cells.dtype)
         out[self.on] = cells[place] + before(self._named(to.memory, where), added)
-        ATOMICS[name].at(cells, place, added)
+        getattr(np, ATOMICS[name]).at(cells, place, added)
         return out
 
 
-ATOMICS: dict[str, Any] = {"atomicAdd": np.add, "atomicMin": np.minimum, "atomicMax": np.maximum}
+ATOMICS = {"atomicAdd": "add", "atomicMin": "minimum", "atomicMax": "maximum"}

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.given.called import Function, called, trees
@@ -32,6 +31,7 @@ from kscope.fixes.given.races import Races
 from kscope.fixes.given.remembered import remembered
 from kscope.fixes.given.type_names import HALVES
 from kscope.fixes.given.whole_numbers import NUMBERS, mixed
+from kscope.model.lazily import np
 
 STEPS = 100_000_000  # numbers that are worked on in all: a second at most (judged)
 LEAST = 256  # of them that a step is taken for, however few it is of: what looking at its text costs

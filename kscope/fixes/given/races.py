@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from kscope.fixes.given.grammar import Unplayable
+from kscope.model.lazily import np
 
 NOBODY, SEVERAL = -1, -2
 

@@ -7,9 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from kscope.fixes.given.grammar import Unplayable
+from kscope.model.lazily import np, of_numpy
 
 HUGE = 2**40  # what larger literals are taken for: no number that is drawn or summed is as large
 LARGEST = 2**62  # numbers that all threads share have no end of their own
@@ -41,8 +40,9 @@ _OPERATIONS: dict[str, Any] = {
 
 
 REAL: dict[str, Any] = {
-    "expf": np.exp, "__expf": np.exp, "exp2f": np.exp2, "logf": np.log, "__logf": np.log, "log2f": np.log2,
-    "sqrtf": np.sqrt, "rsqrtf": lambda v: 1 / np.sqrt(v), "tanhf": np.tanh, "powf": np.power,
+    "expf": of_numpy("exp"), "__expf": of_numpy("exp"), "exp2f": of_numpy("exp2"), "logf": of_numpy("log"),
+    "__logf": of_numpy("log"), "log2f": of_numpy("log2"),
+    "sqrtf": of_numpy("sqrt"), "rsqrtf": lambda v: 1 / np.sqrt(v), "tanhf": of_numpy("tanh"), "powf": of_numpy("power"),
     "__fdividef": lambda a, b: a / b,
 }  # fmt: skip
 """Functions of fractions, where those are played as what they are."""

@@ -7,11 +7,10 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-import numpy as np
-
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.played import play
 from kscope.fixes.given.text import closing
+from kscope.model.lazily import np
 
 BLOCK = 256
 ROWS = 512  # of random keys, of each kind (judged)

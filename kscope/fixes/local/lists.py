@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.played import play
 from kscope.fixes.local.registers import Local
+from kscope.model.lazily import np
 
 GIVEN, OTHERS, ROW = "given_keys", "given_others", "key_row"
 BLOCK, DRAWS = 256, 512

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-import numpy as np
+from kscope.model.lazily import np
 
 NAMES = {True: "sort_up", False: "sort_down"}
 """Of the function, by whether the least key comes first."""

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.atomics.reading import Kernel
@@ -17,6 +16,7 @@ from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.source import constants
 from kscope.fixes.given.text import closing
 from kscope.fixes.given.whole_numbers import REAL
+from kscope.model.lazily import np
 
 CELLS = 1 << 16  # words of each array that is played with
 CONSTANT = 512  # what names of the file stand for whose number is not read: a power of two, as masks take them

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.features.patterns.loop_parallelism import elements_a_pass
@@ -17,6 +16,7 @@ from kscope.fixes.order.alike import CELLS, Side, alike, called, pointers
 from kscope.fixes.order.pieces import changed_in, sliced
 from kscope.fixes.order.whole import body_edits, declared, indented, named
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
+from kscope.model.lazily import np
 
 TIMES = 8  # rounds that are on their way together (judged)
 MOST = 4  # loads of a round: as many values of each round in registers (judged)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.features.sass.columns import total
@@ -20,6 +19,7 @@ from kscope.fixes.order.whole import body_edits, declared, named
 from kscope.fixes.work.several import asked_here
 from kscope.model.contract.findings import Finding
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
+from kscope.model.lazily import np
 
 TIMES = (8, 4, 2, 1)  # elements a thread: the more, the fewer warps have two ways among theirs (judged)
 FULL = 0.9  # of what the chip holds at once must be launched (judged)

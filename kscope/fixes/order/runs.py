@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.features.sass.columns import total
@@ -18,6 +17,7 @@ from kscope.fixes.order.alike import CELLS, CONSTANT, Side, alike, called, point
 from kscope.fixes.order.pieces import MEETS, flat, sliced
 from kscope.fixes.order.whole import body_edits, declared, indented, named
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
+from kscope.model.lazily import np
 
 ROWS = (32, 16)  # of a block: as many values a thread in registers, at most one a lane of the warp that sorts (judged)
 FULL = 0.9  # of what the chip holds at once must be launched (judged)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.features.sass.columns import total
@@ -19,6 +18,7 @@ from kscope.fixes.memory import tickets
 from kscope.fixes.order.alike import CELLS, Side, alike, pointers
 from kscope.fixes.order.whole import Declared, body_edits, declared, indented, named
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
+from kscope.model.lazily import np
 
 TIMES = (8, 4, 2)  # elements a thread: their places, lists and indices are held in registers (judged)
 COUNTED = 7  # below it, what the lists of a play hold before

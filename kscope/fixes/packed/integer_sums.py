@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.features.sass.columns import total
@@ -17,6 +16,7 @@ from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Span, by_line, kernel_text, spans_edited
 from kscope.fixes.packed.dots import Dots, dots
 from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.lazily import np
 
 MOST = {"int": 2**31 // 2**14 - 1, "unsigned": 2**32 // 255**2}
 """Products of bytes whose sum an integer holds for sure."""

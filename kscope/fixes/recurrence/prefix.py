@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.given.called import Function as Called
@@ -23,6 +22,7 @@ from kscope.fixes.rows.compared import arrayed
 from kscope.fixes.rows.function import Function, function
 from kscope.fixes.rows.loaded import loaded
 from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.lazily import np
 
 PLAYED = (3, 70)  # blocks: parts of several rounds, and parts that have none
 THREADS, EACH, MOST = 512, 4, 512  # of a block; elements of each; blocks, for each thread takes one's sum

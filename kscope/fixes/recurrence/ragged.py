@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.given.conditions import not_written, proved, reads
@@ -19,6 +18,7 @@ from kscope.fixes.recurrence.rewritten import CELLS, Side, alike, edits, numbers
 from kscope.fixes.recurrence.serial import Serial, Update, serial
 from kscope.fixes.rows.function import Function
 from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.lazily import np
 
 ADDED = ("float", "double", "int", "unsigned", "unsigned int")  # that atomicAdd takes
 MOST = "instructions of the SM that executes most over the mean"  # the finding's (GRD403)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Unplayable
@@ -18,6 +17,7 @@ from kscope.fixes.given.text import Span
 from kscope.fixes.rows.function import Function
 from kscope.fixes.rows.function import constants as defined
 from kscope.model.contract.fixes import Edit
+from kscope.model.lazily import np
 
 CELLS = 1 << 18  # elements of each array that is played with
 LENGTHS = (7, 70, 100, 130)  # that loops are played with: fewer rounds than pieces, and more (judged)

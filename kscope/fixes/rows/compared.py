@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.given.conditions import proved
@@ -15,6 +14,7 @@ from kscope.fixes.given.kinds import FLOATS
 from kscope.fixes.given.whole_numbers import HUGE
 from kscope.fixes.rows.function import Function
 from kscope.model.contract.fixes import Condition
+from kscope.model.lazily import np
 
 CELLS = 1 << 15  # elements of each array that is played with
 PLACES = 512  # that whole numbers lead to: longer rows take longer to play than they are worth (judged)

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Node, Unplayable
@@ -15,6 +13,7 @@ from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import LONGEST, blanked, closing
 from kscope.fixes.rows import syntax
 from kscope.fixes.rows.syntax import declared, inside, replaced, statements
+from kscope.model.lazily import np
 
 DEEPEST, LINES = 4, 60  # calls within calls, lines of a function (judged)
 KINDS = r"float|double|int|unsigned(?:\s+int)?|bool|void"
@@ -22,7 +21,7 @@ _HEAD = r"\b__device__\b[^;{{}}()#]*?\b(?P<kind>{kinds})\s+{name}\s*\("
 _PARAMETER = re.compile(
     rf"^(?:const\s+)?(?P<kind>{KINDS})\s*(?P<star>\*?)\s*(?:const\s+)?(?:__restrict__\s+)?(?P<name>\w+)$"
 )
-HOWS: dict[str, Any] = {"+": np.add.reduce, "fmaxf": np.maximum.reduce, "fminf": np.minimum.reduce}
+HOWS = {"+": "sum", "fmaxf": "max", "fminf": "min"}  # functions of numpy
 """What values are joined by."""
 
 
@@ -192,4 +191,4 @@ def joined_by(
     except (Unplayable, KeyError):
         return ""
     results, values = memory["joined"].reshape(2, block)[:, 0], taken.reshape(2, block)
-    return next((how for how, of in HOWS.items() if (of(values, axis=1) == results).all()), "")
+    return next((how for how, of in HOWS.items() if (getattr(np, of)(values, axis=1) == results).all()), "")

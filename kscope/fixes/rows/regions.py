@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.lanes_played import SHUFFLES
 from kscope.fixes.rows import syntax
 from kscope.fixes.rows.inlined import HOWS
 from kscope.fixes.rows.syntax import inside, names, replaced, statements
+from kscope.model.lazily import np
 
 GROUP = ("barrier",)
 LONGEST = 12  # statements of one of them (judged)
@@ -181,7 +180,7 @@ class _Regions:
         except Unplayable:
             return ""
         results, rows = memory["joined_n"].reshape(2, self.block)[:, 0], values.reshape(2, self.block)
-        return next((how for how, of in HOWS.items() if (of(rows, axis=1) == results).all()), "")
+        return next((how for how, of in HOWS.items() if (getattr(np, of)(rows, axis=1) == results).all()), "")
 
     def put(
         self, value: str, how: str, result: tuple[Node, Node], part: list[Node], end: int, behind: list[Node]

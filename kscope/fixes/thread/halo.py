@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.atomics.reading import Kernel, changed, kernel_of
@@ -19,6 +18,7 @@ from kscope.fixes.given.text import closing, plain
 from kscope.fixes.rows.compared import Same, Side, same
 from kscope.fixes.rows.function import constants, function
 from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.lazily import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
