@@ -74,6 +74,10 @@ def rows_of(code: str, body: tuple[int, int], name: str) -> tuple[tuple[Row, ...
     if any(re.search(rf"(?<![\w.>]){n}\b(?!\s*\[)", text) for n, (_, const) in known.items() if not const):
         return None  # where else it writes the text does not say
     found, elsewhere = _accesses(text, name, made, known)
+    arrays = {array for array, _ in found}
+    own = all(_own(code, body, array, const=known[array][1]) for array in arrays)
+    if not own or _stores(text) - arrays - set(made):
+        return None  # other statements have their elements by the same threads
     out = []
     for (array, at), spans in found.items():
         kind, const = known[array]
@@ -84,6 +88,45 @@ def rows_of(code: str, body: tuple[int, int], name: str) -> tuple[tuple[Row, ...
         loaded = not (written and _first_store(text, spans))
         out.append(Row(array, kind, at, tuple(spans), written, loaded))
     return (tuple(out), tuple(sums)) if out else None
+
+
+def _own(code: str, body: tuple[int, int], array: str, *, const: bool) -> bool:
+    """Whether nothing else in a kernel uses what a pointer leads to: another thread would have it then. A parameter
+    that is only read may be used anywhere, and so may a pointer into one."""
+    opened = code.find("{")
+    outer = re.sub(r"\bassert\s*\([^;]*;", "", code[opened : body[0]] + code[body[1] :])
+    mentions = re.compile(rf"(?<![\w.>]){array}\b")
+    if not mentions.search(outer):
+        return True
+    if mentions.search(code[:opened]):
+        return const
+    declared = re.search(rf"\b{array}\s*=(?!=)([^;]*);", outer)
+    parameters = pointers(code[:opened])
+    if declared is None or (not const and len(mentions.findall(outer)) != 1):
+        return False
+    into = set(re.findall(r"(?<![\w.>])[A-Za-z_]\w*", declared[1])) & set(parameters)
+    if len(into) != 1:
+        return False
+    (base,) = into
+    if const and parameters[base][1]:
+        return True
+    return not const and len(re.findall(rf"(?<![\w.>]){base}\b", outer)) == 1
+
+
+def _stores(text: str) -> set[str]:
+    """Arrays that a piece of text stores to; members of structures by an empty name."""
+    out = set()
+    for match in re.finditer(r"([.>]\s*)?(?<!\w)([A-Za-z_]\w*)\s*\[", text):
+        at: int | None = match.end()
+        while at is not None and (close := closing(text, at)) is not None:
+            again = re.match(r"\s*\[", text[close + 1 :])
+            if again is None:
+                before = text[: match.start()].rstrip().endswith(("++", "--"))
+                if before or re.match(r"(?:\s*\.\s*\w+)?" + MODIFIED, text[close + 1 :]):
+                    out.add("" if match[1] else match[2])
+                break
+            at = close + 1 + again.end()
+    return out
 
 
 def _accesses(
