@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kscope.fixes.thread.element_types import instantiated
 from kscope.fixes.thread.elements import elements
 from kscope.fixes.thread.elementwise import _covered, _dense, spans
-from kscope.fixes.thread.side_by_side import instantiated
 
 INDEX = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
 

@@ -15,8 +15,9 @@ from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import evaluated
 from kscope.fixes.given.text import Span, Text, by_lines, kernel_text, plain, shape, spans_edited
 from kscope.fixes.memory.neighbours import MOST, SEVERAL, WIDEST
+from kscope.fixes.thread.element_types import instantiated, width
 from kscope.fixes.thread.elements import Elements, elements
-from kscope.fixes.thread.side_by_side import Row, instantiated, width
+from kscope.fixes.thread.side_by_side import Row
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 ALIGNED = (

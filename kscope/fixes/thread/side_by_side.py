@@ -11,7 +11,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from kscope.fixes.atomics.reading import MODIFIED, changed, statements
-from kscope.fixes.given.source import SIZES, evaluated, split_declarators
+from kscope.fixes.given.source import evaluated, split_declarators
 from kscope.fixes.given.text import closing, statement_end
 
 LONGEST = 1500  # characters of what is done to an element, which then stands there twice (judged)
@@ -30,9 +30,6 @@ _BROUGHT = re.compile(
 )
 _ACCESS = re.compile(r"(?<![\w.>])(?P<name>[A-Za-z_]\w*)\s*\[(?P<at>[^\[\]]+)\]")
 _CASTS = re.compile(r"\b(?:static_cast\s*<[\w\s:]+>)(?=\s*\()|\(\s*(?:size_t|u?int(?:32|64)_t|unsigned|int|long)\s*\)")
-_NAMED = re.compile(
-    r"\btypedef\s+([A-Za-z_][\w ]*?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([A-Za-z_][\w ]*?)\s*;"
-)
 _OF_VALUES = re.compile(
     r"__\w+|f?(?:min|max|abs|r?sqrt|exp|log|sin|cos|tanh|pow|floor|ceil|fma)f?|u?int|float|half|double|if"
 )
@@ -71,13 +68,9 @@ def rows_of(code: str, body: tuple[int, int], name: str) -> tuple[tuple[Row, ...
     sums = _sums(text, set(made) | set(known))
     if sums is None or pointers(text) or any(name in re.findall(r"\w+", one) for one in sums):
         return None
-    if any(re.search(rf"(?<![\w.>]){n}\b(?!\s*\[)", text) for n, (_, const) in known.items() if not const):
-        return None  # where else it writes the text does not say
     found, elsewhere = _accesses(text, name, made, known)
-    arrays = {array for array, _ in found}
-    own = all(_own(code, body, array, const=known[array][1]) for array in arrays)
-    if not own or _stores(text) - arrays - set(made):
-        return None  # other statements have their elements by the same threads
+    if not _alone(code, body, known, made, {array for array, _ in found}):
+        return None
     out = []
     for (array, at), spans in found.items():
         kind, const = known[array]
@@ -88,6 +81,16 @@ def rows_of(code: str, body: tuple[int, int], name: str) -> tuple[tuple[Row, ...
         loaded = not (written and _first_store(text, spans))
         out.append(Row(array, kind, at, tuple(spans), written, loaded))
     return (tuple(out), tuple(sums)) if out else None
+
+
+def _alone(
+    code: str, body: tuple[int, int], known: Mapping[str, tuple[str, bool]], made: Mapping[str, str], arrays: set[str]
+) -> bool:  # fmt: skip
+    """Whether a piece of text writes nothing but elements of these, which others leave alone."""
+    text = code[slice(*body)]
+    bare = any(re.search(rf"(?<![\w.>]){n}\b(?!\s*\[)", text) for n, (_, const) in known.items() if not const)
+    own = all(_own(code, body, array, const=known[array][1]) for array in arrays)
+    return own and not bare and not _stores(text) - arrays - set(made)
 
 
 def _own(code: str, body: tuple[int, int], array: str, *, const: bool) -> bool:
@@ -274,26 +277,3 @@ def _sums(text: str, local: set[str]) -> list[str] | None:
     if re.search(r"(?:\+\+|--)\s*[A-Za-z_]|\]\s*\[[^;]*" + MODIFIED, text):
         return None
     return sorted(set(out))
-
-
-def width(kind: str, types: Mapping[str, str]) -> int | None:
-    """Bytes of a type, or of what a template's name stands for; None of one that the file defines."""
-    return SIZES.get(types.get(kind, kind))
-
-
-def instantiated(above: str, instance: str) -> dict[str, str]:
-    """What names of types stand for, of a template and by typedef. above: the text in front of the kernel's head."""
-    known = {m[2] or m[3]: " ".join((m[1] or m[4]).split()) for m in _NAMED.finditer(above)}
-    template = re.search(r"template\s*<([^<>{};]*)>\s*(?:static\s+)?$", above)
-    given = re.search(r"<(.*)>\s*(?:\(|$)", instance)
-    if template is None or given is None:
-        return known
-    names = [words[-1] for part in template[1].split(",") if (words := re.findall(r"\w+", part.partition("=")[0]))]
-    values, depth, last = [], 0, 0
-    text = given[1] + ","
-    for n, c in enumerate(text):
-        depth += (c in "<(") - (c in ">)")
-        if c == "," and not depth:
-            values.append(text[last:n].strip())
-            last = n + 1
-    return known | dict(zip(names, values, strict=False))
