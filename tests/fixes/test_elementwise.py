@@ -78,6 +78,8 @@ def test_arrays_at_the_element_are_told_from_others(lines: list[str], expected: 
         # a thread has its elements from one loop to the next, and no barrier is between
         ["  for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = a[i];", "  out[threadIdx.x] += 1;"],
         ["  float* s = smem;", "  for (int i = threadIdx.x; i < n; i += blockDim.x) s[i] = a[i];"],
+        ["  for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = staged[i];"],  # filled by the same threads
+        ["  for (int i = threadIdx.x; i < n; i += blockDim.x) { int at = i + 2; out[i] = staged[at]; }"],
         ["  float y[4];", "  for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = a[i];"],
         ["  const float* p = out;", "  for (int i = threadIdx.x; i < n; i += blockDim.x) s += p[i];"],
         ["  for (int i = threadIdx.x; i < n; i += blockDim.x) { out[i] = a[i]; q.at[i] = 1; }"],

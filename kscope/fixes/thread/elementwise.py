@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from itertools import chain, product
 
+from msgspec import structs
+
 from kscope.features.lanes.strides import lane_stride
 from kscope.features.patterns.loop_parallelism import rounds_side_by_side
 from kscope.features.sass.columns import total
@@ -23,6 +25,7 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 ALIGNED = (
     "template <class V> __device__ bool aligned(const void* p) { return reinterpret_cast<size_t>(p) % sizeof(V) == 0; }"
 )
+WHOLE = 0.9  # of the accesses whose lanes are neighbours, from which the finding's promise is this change's (judged)
 LEAST_BLOCK = 32  # threads that a block is made no smaller than: a warp
 _BUILTIN = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*([xyz])\b")
 
@@ -32,9 +35,7 @@ def fixes(asked: Asked) -> list[Fix]:
     at = {x.pc for x in asked.finding.locations}
     if text is None or setting.launch is None:
         return []
-    code = setting.code
-    here = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
-    beside = [i for i in here if 0 < code.classes[i].bytes < WIDEST and _beside(setting, i)]
+    code, beside = setting.code, _narrow(setting)
     types = instantiated("\n".join(setting.lines(text.file)[: text.first - 1]), setting.instance)
     for one in elements(text.code):
         lines = _lines(text, one)
@@ -45,8 +46,21 @@ def fixes(asked: Asked) -> list[Fix]:
         if count is None or (one.shape == "loop" and not _again(setting, mine, count)):
             continue
         if (fix := _fix(asked, text, one, mine, count)) is not None:
-            return [fix]
+            return [fix if _whole(setting, one, mine, beside) else structs.replace(fix, price=None)]
     return []
+
+
+def _narrow(setting: Setting) -> list[int]:
+    """Accesses of global memory whose lanes are neighbours, and which could be wider."""
+    code = setting.code
+    here = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
+    return [i for i in here if 0 < code.classes[i].bytes < WIDEST and _beside(setting, i)]
+
+
+def _whole(setting: Setting, one: Elements, mine: list[int], beside: list[int]) -> bool:
+    """Whether a change takes all that its finding is about: a loop may be one of several."""
+    executed = setting.code.executed
+    return one.shape != "loop" or total(executed, mine) >= WHOLE * total(executed, beside)
 
 
 def _beside(setting: Setting, index: int) -> bool:
@@ -106,7 +120,8 @@ def _fix(asked: Asked, text: Text, one: Elements, here: list[int], count: int) -
               if outs and others else []),
         ],
         proof=[Proof(what="warp loads and stores", before=before, after=before / count, unit="inst",
-                     how=f"{len(here)} instructions whose lanes are neighbours, {count} elements each")],
+                     how=f"{len(here)} instruction{'s' * (len(here) > 1)} whose lanes are neighbours, {count} elements "
+                         "each")],
         costs=[f"{count} elements of {', '.join(names)} in registers"],
         price=asked.finding.estimate,
     )  # fmt: skip

@@ -69,7 +69,7 @@ def rows_of(code: str, body: tuple[int, int], name: str) -> tuple[tuple[Row, ...
     if sums is None or pointers(text) or any(name in re.findall(r"\w+", one) for one in sums):
         return None
     found, elsewhere = _accesses(text, name, made, known)
-    if not _alone(code, body, known, made, {array for array, _ in found}):
+    if not _alone(code, body, name, known, made, {array for array, _ in found}):
         return None
     out = []
     for (array, at), spans in found.items():
@@ -84,13 +84,22 @@ def rows_of(code: str, body: tuple[int, int], name: str) -> tuple[tuple[Row, ...
 
 
 def _alone(
-    code: str, body: tuple[int, int], known: Mapping[str, tuple[str, bool]], made: Mapping[str, str], arrays: set[str]
+    code: str, body: tuple[int, int], name: str, known: Mapping[str, tuple[str, bool]], made: Mapping[str, str],
+    arrays: set[str],
 ) -> bool:  # fmt: skip
     """Whether a piece of text writes nothing but elements of these, which others leave alone."""
     text = code[slice(*body)]
+    used = {m["name"] for m in _ACCESS.finditer(text) if _of(m["at"], name, made)}
+    if used - set(known) - set(made):
+        return False  # arrays of the block or of the thread: whoever filled them had the same elements
     bare = any(re.search(rf"(?<![\w.>]){n}\b(?!\s*\[)", text) for n, (_, const) in known.items() if not const)
-    own = all(_own(code, body, array, const=known[array][1]) for array in arrays)
+    own = all(_own(code, body, array, const=known[array][1]) for array in arrays | used - set(made))
     return own and not bare and not _stores(text) - arrays - set(made)
+
+
+def _of(at: str, name: str, made: Mapping[str, str]) -> bool:
+    """Whether an index is made of the element's number."""
+    return re.search(rf"(?<![\w.>]){name}\b", _placed(at, name, made) or "") is not None
 
 
 def _own(code: str, body: tuple[int, int], array: str, *, const: bool) -> bool:
