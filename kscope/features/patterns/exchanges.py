@@ -13,6 +13,7 @@ from kscope.features.sass.slices import gathers, stored
 from kscope.isa.families import family
 
 _BARRIERS, _SUMS, _MOVES = family("block_barrier"), family("sum"), family("passes_on")
+_COPIES = family("async_load")
 
 
 def exchanges(code: Listing) -> frozenset[int]:
@@ -60,6 +61,7 @@ def met_in_shared(code: Listing, inside: Collection[int]) -> tuple[int, ...]:
     shared = [i for i in ran if code.classes[i].space == "shared"]
     stores = [i for i in shared if code.classes[i].access == "store"]
     loads = [i for i in shared if code.classes[i].access == "load"]
+    others = [i for i in shared if code.classes[i].access in ("atomic", "reduction")]
     if not stores or not loads or not any(code[i].opcode in _BARRIERS for i in ran):
         return ()
     behind = made_of(code, {p for s in stores for r in stored(code, s) for p in code.defuse.producers(s, r)}, inside)
@@ -68,7 +70,35 @@ def met_in_shared(code: Listing, inside: Collection[int]) -> tuple[int, ...]:
         way = sorted(_made_from(code, after & behind, inside) & behind)
         if any(not _passes(code, i) for i in way):
             return (load, *(i for i in way if i != load))
-    return ()
+    if any(code[i].opcode in _COPIES for i in ran):
+        return ()
+    return _kept_in_shared(code, [*stores, *others], loads, inside)
+
+
+def _kept_in_shared(
+    code: Listing, stores: Collection[int], loads: Collection[int], inside: Collection[int]
+) -> tuple[int, ...]:
+    """A state of the block that each round makes anew from itself (the rows of an alignment, a grid's next step): the
+    loads, and what leads from them to the stores. Every store of the round must store such a value, or a steady one:
+    one that puts new data there could be what the round's loads find, and then rounds are many states and not one."""
+    way = set[int]()
+    for store in stores:
+        values = {p for r in stored(code, store) for p in code.defuse.producers(store, r)}
+        behind = made_of(code, values, inside)
+        if not behind.isdisjoint(loads):
+            way |= behind
+        elif not _steady(code, behind, inside):
+            return ()
+    taken = _made_from(code, way.intersection(loads), inside) & way
+    return tuple(sorted(taken)) if any(i not in loads and not _passes(code, i) for i in taken) else ()
+
+
+def _steady(code: Listing, made: Collection[int], inside: Collection[int]) -> bool:
+    """What the round makes is the same in every round: nothing of it is loaded or handed on from the round before."""
+    return all(
+        not code.classes[i].access and all(p < i for ps in code.defuse.sources(i).values() for p in ps if p in inside)
+        for i in made
+    )
 
 
 def _next_round(code: Listing, load: int, inside: Collection[int]) -> set[int]:

@@ -225,3 +225,54 @@ def test_a_count_of_what_few_rounds_find_says_where_the_next_is_stored(found: fl
     code = Counted(FINDS, [10.0] * 4 + [1000.0] * 4 + [found] * 3 + [1000.0] * 3 + [10.0])
     what = carried(code, 0)
     assert (what.serial, what.joined) == ((), joined)
+
+
+ROWS = """
+S2R R0, SR_TID.X
+LDC.64 R8, c[0x0][0x218]
+IMAD.SHL.U32 R2, R0, 0x4, RZ
+IMAD.WIDE R8, R0, 0x4, R8
+{fresh}
+LDS R4, [R2]
+LDS R5, [R2+0x4]
+{joined}
+BAR.SYNC.DEFER_BLOCKING 0x0
+STS [R2+0x4], R6
+BAR.SYNC.DEFER_BLOCKING 0x0
+IADD3 R8, P1, R8, 0x200, RZ
+IADD3 R10, R10, 0x1, RZ
+ISETP.NE.AND P0, PT, R10, 0x40, PT
+@P0 BRA 0x40
+EXIT
+"""
+
+
+@pytest.mark.parametrize(
+    ("fresh", "joined", "one_chain"),
+    [
+        ("NOP", "FMNMX R6, R4, R5, !PT", True),  # the rows of an alignment: each is made of the one before
+        ("IMAD.MOV.U32 R7, RZ, RZ, 0x7f800000", "FMUL R6, R4, R5", True),
+        ("LDG.E R7, desc[UR4][R8.64]", "FMNMX3 R6, R4, R5, R7, PT", True),  # new data join the state
+        ("NOP", "FADD R6, R4, R5", False),  # sums: pieces can do without the ones before
+    ],
+)
+def test_a_state_of_the_block_in_shared_memory(fresh: str, joined: str, one_chain: bool) -> None:
+    text = ROWS.format(fresh=fresh, joined=joined)
+    code = Counted(text, [10.0] * 4 + [640.0] * 11 + [10.0])
+    assert bool(carried(code, 0).serial) == one_chain
+
+
+@pytest.mark.parametrize(
+    ("stored", "one_chain"),
+    [
+        ("LDGSTS.E [R2], desc[UR4][R8.64]", False),
+        ("STS [R2], R7", False),  # what the round loads may be what was loaded for it: a round of its own
+        ("STS [R2+0x40], RZ", True),  # a border that is the same in every round
+        ("ATOMS.MAX RZ, [R2], R7", False),
+    ],
+)
+def test_rounds_that_bring_their_own_data_to_shared_memory(stored: str, one_chain: bool) -> None:
+    fresh = f"LDG.E R7, desc[UR4][R8.64]\n{stored}\nBAR.SYNC.DEFER_BLOCKING 0x0"
+    text = ROWS.format(fresh=fresh, joined="FMNMX R6, R4, R5, !PT")
+    code = Counted(text, [10.0] * 4 + [640.0] * 13 + [10.0])
+    assert bool(carried(code, 0).serial) == one_chain
