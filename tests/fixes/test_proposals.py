@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscope.fixes.compute import divisors, fused, literals, math_functions
+from kscope.fixes.accuracy import literals, math_functions
+from kscope.fixes.compute import divisors, fused
 from kscope.fixes.given import rewrite
 from kscope.model.contract.analysis import Fix, KernelAnalysis
 

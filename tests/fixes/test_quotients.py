@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kscope.fixes.compute.quotients import _places, divided
+from kscope.fixes.accuracy.quotients import _places, divided
 from tests.support.with_sources import changes
 
 

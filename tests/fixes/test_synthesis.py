@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscope.fixes.compute import conversions, integer_dots, powers, product
+from kscope.fixes.accuracy import powers
+from kscope.fixes.compute import conversions, integer_dots, product
 from kscope.fixes.given import text
 from kscope.fixes.given.rewrite import replaced
 from kscope.fixes.memory import jammed, neighbours, rows, tickets

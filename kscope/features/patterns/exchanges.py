@@ -64,15 +64,20 @@ def met_in_shared(code: Listing, inside: Collection[int]) -> tuple[int, ...]:
     others = [i for i in shared if code.classes[i].access in ("atomic", "reduction")]
     if not stores or not loads or not any(code[i].opcode in _BARRIERS for i in ran):
         return ()
+    if any(code[i].opcode in _COPIES for i in ran):
+        return _begun(code, stores, loads, inside)
+    return _begun(code, stores, loads, inside) or _kept_in_shared(code, [*stores, *others], loads, inside)
+
+
+def _begun(code: Listing, stores: Collection[int], loads: Collection[int], inside: Collection[int]) -> tuple[int, ...]:
+    """The load whose value the next round begins with, and the way from there to a store, where it is no sum."""
     behind = made_of(code, {p for s in stores for r in stored(code, s) for p in code.defuse.producers(s, r)}, inside)
     for load in loads:
         after = _next_round(code, load, inside)
         way = sorted(_made_from(code, after & behind, inside) & behind)
         if any(not _passes(code, i) for i in way):
             return (load, *(i for i in way if i != load))
-    if any(code[i].opcode in _COPIES for i in ran):
-        return ()
-    return _kept_in_shared(code, [*stores, *others], loads, inside)
+    return ()
 
 
 def _kept_in_shared(

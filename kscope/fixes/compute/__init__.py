@@ -1,1 +1,1 @@
-"""Changes of arithmetic: divisions, functions, conversions, literals."""
+"""Changes of arithmetic: divisions of integers, conversions, products, fewer threads for more."""

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 
 from kscope.arch import table
 from kscope.features.sass.columns import total
-from kscope.fixes.compute import math_functions, reciprocals
+from kscope.fixes.accuracy import math_functions, reciprocals
 from kscope.fixes.given.rewrite import Place, changed
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import WIDEST, kernel_text
