@@ -6,8 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from kscope.fixes.accuracy.quotients import _places, divided
+from kscope.fixes.accuracy.quotients import divided
+from kscope.fixes.accuracy.spots import lines_of
 from tests.support.with_sources import changes
+
+HEADER = "/usr/local/cuda-13.0/targets/x86_64-linux/include/cuda_fp16.hpp"
 
 
 @pytest.mark.parametrize(
@@ -57,9 +60,9 @@ def test_lines_that_another_change_has_are_not_changed_twice() -> None:
 
 def test_a_line_that_calls_what_divides_stays() -> None:
     inner, outer = ["float f(float a, float b) {", "  return a / b;", "}"], ["  x = f(n / 4, y);"]
-    ins = SimpleNamespace(file="inner.cu", line=2)
-    where = SimpleNamespace(text=lambda i: (ins.file, ins.line, {"inner.cu": inner, "outer.cu": outer}[ins.file]))
-    assert [(p.file, p.number) for p in _places(where, [0])] == [("inner.cu", 2)]  # type: ignore[arg-type]
-    ins.file = "/usr/local/cuda-13.0/targets/x86_64-linux/include/cuda_fp16.hpp"
-    where.text = lambda i: (ins.file, 2, inner)
-    assert _places(where, [0]) == []  # type: ignore[arg-type]
+    texts = {"inner.cu": inner, "outer.cu": outer, HEADER: inner}
+    sites = [("inner.cu", 2), ("outer.cu", 1)]
+    where = SimpleNamespace(sites=lambda i: sites, lines=texts.__getitem__)
+    assert [(p.file, p.number) for p in lines_of(where, 0)] == sites  # type: ignore[arg-type]
+    sites[0] = (HEADER, 2)
+    assert [(p.file, p.number) for p in lines_of(where, 0)] == sites[1:]  # type: ignore[arg-type]

@@ -29,6 +29,15 @@ def speedup(removed: float) -> float:
     return round(1 / max(1 - min(max(removed, 0.0), 0.999), 1e-3), 3)
 
 
+def of_part(estimate: Estimate, share: float) -> Estimate:
+    """What a change brings that takes this share (0..1) of the time that an estimate takes: of the expected gain and of
+    the largest; the least stays, for what it allows is noise and what goes the other way."""
+    part = min(max(share, 0.0), 1.0)
+    point = speedup((1 - 1 / max(1.0, estimate.speedup)) * part)
+    high = speedup((1 - 1 / max(1.0, estimate.high)) * part)
+    return structs.replace(estimate, speedup=point, low=min(estimate.low, point), high=max(high, point))
+
+
 def no_higher(estimate: Estimate, roof: float, noise: float) -> Estimate:
     """The same, its upper end no higher than a roof's speed-up allows, but never below the expected one and the noise
     of a measurement (a share of the time)."""

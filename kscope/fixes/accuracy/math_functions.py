@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable
 
 from kscope.arch import table
+from kscope.fixes.accuracy.spots import Spot, priced, spots
 from kscope.fixes.given.rewrite import Call, Place, calls_of, changed, replaced
 from kscope.fixes.given.setting import Asked
-from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 POWER = """template <int N> __device__ __forceinline__ float power(float x) {
   if constexpr (N == 0) return 1.f;
@@ -17,38 +18,95 @@ POWER = """template <int N> __device__ __forceinline__ float power(float x) {
   else { float h = power<N / 2>(x); return h * h; }
 }"""
 LARGEST = 64  # exponent up to which multiplications are fewer than those of powf
-_OVER_ROOT = re.compile(r"/\s*sqrtf\s*(?=\()")
+SMALL = 0.02  # of what fast versions of all calls save, up to which a line is not worth its accuracy (judged)
+NAMES = {
+    "exp": ("expf", "exp10f"), "log": ("logf", "log10f"), "log2": ("log2f",), "sin or cos": ("sinf", "cosf", "tanf"),
+    "pow": ("powf",),
+}  # fmt: skip
+"""What FUNCTIONS calls a function (kscope.features.patterns.accurate_math): its names that have an intrinsic."""
+ROOTS = ("division", "square root")
+_OVER_ROOT = re.compile(r"/\s*(?:std::)?sqrtf?\s*(?=\()")
+_ONE_OVER_ROOT = re.compile(r"(?<![\w.])1(?:\.0?f?)?\s*/\s*(?:std::)?sqrtf?\s*(?=\()")
+_STANDARD = re.compile(r"\bstd::(?=(?:__\w+f|power<\d+>)\()")
+_ELSEWHERE = re.compile(r"\b(?!std\b)\w+\s*::\s*(?:exp|exp10|log|log2|log10|sin|cos|tan|pow)f?\s*\(")
 _WHOLE = re.compile(r"(\d+)(?:\.0*)?f?")
 
 
 def fixes(asked: Asked) -> list[Fix]:
-    lines = {(p.file, p.line) for p in asked.finding.locations if p.file is not None and p.line is not None}
-    where = []
-    for file, number in sorted(lines):
-        text = asked.setting.lines(file)
-        if 0 < number <= len(text):
-            where.append(Place(file, number, text[number - 1]))
-    known = table("functions")
-    counts: dict[str, int] = {}
-    powers = _Powers()
-
-    def change(text: str) -> str:
-        roots = len(_OVER_ROOT.findall(text))
-        if roots:
-            counts["rsqrtf"] = counts.get("rsqrtf", 0) + roots
-            text = re.sub(r"(?<![\w.])1(?:\.0?f?)?\s*/\s*sqrtf\s*(?=\()", "rsqrtf", text)
-            text = _OVER_ROOT.sub("* rsqrtf", text)
-        text = replaced(text, "powf", powers.of)
-        for name, row in known.items():
-            if "fast" in row and (found := len(calls_of(text, name))):
-                counts[name] = counts.get(name, 0) + found
-                text = replaced(text, name, _renamed(name, row["fast"]))
-        return text
-
-    edits = changed(where, change)
+    found = spots(asked.setting)
+    every = sum(s.saved for s in found)
+    mine = [(s, place) for s in found if (place := _named(s)) is not None]
+    worth: dict[tuple[str, int], float] = {}
+    for spot, place in mine:
+        worth[place.file, place.number] = worth.get((place.file, place.number), 0.0) + spot.saved
+    where = {(p.file, p.number): p for _, p in mine if worth[p.file, p.number] >= SMALL * every}
+    change = _Change()
+    edits = changed([where[key] for key in sorted(where)], change.of)
     if not edits:
         return []
-    changes = [(name, known[name], n) for name, n in counts.items()]
+    at = {(e.file, e.line) for e in edits}
+    taken = [s for s, p in mine if (p.file, p.number) in at]
+    return priced(_fix(change, edits), asked.finding.estimate, found, taken)
+
+
+def _named(spot: Spot) -> Place | None:
+    """The innermost line that calls the function by a name, which an intrinsic can replace."""
+    for place in spot.places:
+        text = place.text.partition("//")[0]
+        if _ELSEWHERE.search(text):
+            continue
+        names = NAMES.get(spot.function, ())
+        if any(calls_of(text, name) or _by_overload(text, name) for name in names):
+            return place
+        if spot.function in ROOTS and _OVER_ROOT.search(text) and not _wide(text):
+            return place
+    return None
+
+
+def _by_overload(text: str, name: str) -> bool:
+    """Calls by the name that floats and doubles share: the machine code has the float's function there."""
+    return bool(calls_of(text, name.removesuffix("f"))) and not _wide(text)
+
+
+def _wide(text: str) -> bool:
+    return re.search(r"\bdouble\b|(?<![\w.])(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.])", text) is not None
+
+
+class _Change:
+    """Lines with intrinsics, and what became of how many calls."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.powers = _Powers()
+        self.shared = False
+
+    def of(self, text: str) -> str:
+        roots = 0 if _wide(text) else len(_OVER_ROOT.findall(text))
+        if roots:
+            self.counts["rsqrtf"] = self.counts.get("rsqrtf", 0) + roots
+            text = _OVER_ROOT.sub("* rsqrtf", _ONE_OVER_ROOT.sub("rsqrtf", text))
+        overloads = not _wide(text)
+        text = self._replaced(text, "powf", self.powers.of, overloads)
+        for name, row in table("functions").items():
+            if "fast" in row and re.fullmatch(r"\w+f", name):
+                count = sum(len(calls_of(text, n)) for n in (name, name.removesuffix("f"))[: 1 + overloads])
+                if count:
+                    self.counts[name] = self.counts.get(name, 0) + count
+                    text = self._replaced(text, name, _renamed(row["fast"]), overloads)
+        return _STANDARD.sub("", text)
+
+    def _replaced(self, text: str, name: str, by: Callable[[Call], str | None], overloads: bool) -> str:
+        new = replaced(text, name, by)
+        if not overloads:
+            return new
+        again = replaced(new, name.removesuffix("f"), by)
+        self.shared = self.shared or again != new
+        return again
+
+
+def _fix(change: _Change, edits: list[Edit]) -> Fix:
+    known, powers = table("functions"), change.powers
+    changes = [(name, known[name], n) for name, n in change.counts.items()]
     before = sum(row["instructions"] * n for _, row, n in changes) + powers.count * known["powf"]["instructions"]
     after = sum(row["fast_instructions"] * n for _, row, n in changes) + powers.multiplications
     conditions = [
@@ -60,23 +118,26 @@ def fixes(asked: Asked) -> list[Fix]:
     ]  # fmt: skip
     if powers.count:
         conditions.append(Condition(holds="powers by multiplication: half an ulp each", state="check"))
-    return [
-        Fix(
-            kind="math_function",
-            title=", ".join([row.get("fast", name) for name, row, _ in changes] + ["power<N>"] * bool(powers.count)),
-            language="cuda",
-            code=POWER if powers.count else "",
-            edits=edits,
-            conditions=conditions,
-            proof=[
-                Proof(
-                    what=f"instructions of the {sum(counts.values()) + powers.count} calls, all paths", before=before,
-                    after=after, unit="inst", how="both compiled by nvcc 13.0 for sm_90 (arch/functions.toml)",
-                )
-            ],
-            price=asked.finding.estimate,
-        )
-    ]  # fmt: skip
+    if change.shared:
+        conditions.append(
+            Condition(holds="no other use of these lines is with doubles", state="check",
+                      why="a name that floats and doubles share; this kernel calls the float's")
+        )  # fmt: skip
+    return Fix(
+        kind="math_function",
+        title=", ".join([row.get("fast", name) for name, row, _ in changes] + ["power<N>"] * bool(powers.count)),
+        language="cuda",
+        code=POWER if powers.count else "",
+        edits=edits,
+        conditions=conditions,
+        proof=[
+            Proof(
+                what=f"instructions of the {sum(change.counts.values()) + powers.count} calls, all paths",
+                before=before, after=after, unit="inst",
+                how="both compiled by nvcc 13.0 for sm_90 (arch/functions.toml)",
+            )
+        ],
+    )  # fmt: skip
 
 
 class _Powers:
@@ -97,5 +158,5 @@ class _Powers:
         return f"power<{n}>({call.arguments[0]})"
 
 
-def _renamed(name: str, fast: str) -> Callable[[Call], str]:
+def _renamed(fast: str) -> Callable[[Call], str]:
     return lambda call: f"{fast}({', '.join(call.arguments)})"

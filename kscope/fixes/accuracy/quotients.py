@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from kscope.arch import table
 from kscope.features.sass.columns import total
 from kscope.fixes.accuracy import math_functions, reciprocals
-from kscope.fixes.given.rewrite import Place, changed
-from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.accuracy.spots import priced, spots
+from kscope.fixes.given.rewrite import changed
+from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import WIDEST, kernel_text
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 NAME = "__fdividef"
-WHOLE = 0.9  # of the instructions that a finding counts, from which its promise is the divisions' (judged)
-_TOOLKIT = re.compile(r"/(?:targets|cuda[\w.-]*)/(?:[^/]+/)*include/|\bcuda_\w+\.hpp$")
 _OPERATOR = re.compile(r"(?<![/*])/(?![/*=])")
 _FLOAT = re.compile(
     r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=f\b|e-?\d))(?:e[-+]?\d+)?f?\b|\(\s*float\s*\)|\bfloat\s*\(|\b\w+f\s*\("
@@ -27,68 +25,45 @@ _DOUBLE = re.compile(r"(?<![\w.])(?:\d+\.\d*|\.\d+)(?:e[-+]?\d+)?(?![\w.])|\bdou
 
 def fixes(asked: Asked) -> list[Fix]:
     setting, code = asked.setting, asked.setting.code
-    if math_functions.fixes(asked) or reciprocals.fixes(asked):
+    if reciprocals.fixes(asked):
         return []  # which change the same lines, and more of them
-    checks = code.ran(code.where(lambda ins, op: ins.opcode == "FCHK"))  # of a divisor, before its reciprocal is taken
+    other = {(e.file, e.line) for fix in math_functions.fixes(asked) for e in fix.edits}
+    found = spots(setting)
+    mine = [s for s in found if s.function == "division" and s.places]
     text = kernel_text(setting)
     floats = _floats(text.code if text is not None else "")
     counted: Counter[str] = Counter()
-    mine: list[int] = []
 
     def change(one: str) -> str:
         new, count = divided(one, floats)
         counted[NAME] += count
         return new
 
-    edits = []
-    for place in _places(setting, checks):
-        edit = changed([place], change) if len(place.text) <= WIDEST else []
-        if edit:
-            edits += edit
-            mine += [i for i in checks if _of(asked, i, place)]
+    where = {(s.places[0].file, s.places[0].number): s.places[0] for s in mine}
+    edits = changed([where[k] for k in sorted(where) if k not in other and len(where[k].text) <= WIDEST], change)
+    at = {(e.file, e.line) for e in edits}
+    taken = [s for s in mine if (s.places[0].file, s.places[0].number) in at]
     row = table("functions")["float division"]
-    executed = total(code.executed, mine)
+    executed = total(code.executed, [s.anchor for s in taken])
     if not edits or not executed:
         return []
-    return [
-        Fix(
-            kind="math_function",
-            title=f"{counted[NAME]} divisions by {NAME}",
-            language="cuda",
-            edits=edits,
-            conditions=[
-                Condition(holds=f"{NAME}: {row['fast_error']}, where it was {row['error']}", state="check",
-                          why=row["range"]),
-            ],
-            proof=[
-                Proof(what="instructions of the divisions", before=executed * row["instructions"],
-                      after=executed * row["fast_instructions"], unit="inst",
-                      how=f"{len(mine)} divisions by what they begin with; both compiled by nvcc 13.0 for sm_90, all "
-                          "paths (arch/functions.toml)"),
-            ],
-            price=asked.finding.estimate if executed * row["instructions"] >= WHOLE * _every(asked) else None,
-        )
-    ]  # fmt: skip
-
-
-def _every(asked: Asked) -> float:
-    """Instructions that the finding counts, of divisions and of other functions."""
-    named = [e.value for e in asked.finding.evidence if e.metric == "instructions of the math functions"]
-    return max((float(v) for v in named if v is not None), default=0.0)
-
-
-def _places(setting: Setting, checks: Iterable[int]) -> list[Place]:
-    """The lines that have the divisions: not those that call a function which has one, nor the toolkit's own."""
-    found: dict[tuple[str, int], Place] = {}
-    for i in checks:
-        file, number, lines = setting.text(i)
-        if 0 < number <= len(lines) and not _TOOLKIT.search(file):
-            found[file, number] = Place(file, number, lines[number - 1])
-    return [found[key] for key in sorted(found)]
-
-
-def _of(asked: Asked, index: int, place: Place) -> bool:
-    return (place.file, place.number) == asked.setting.text(index)[:2]
+    fix = Fix(
+        kind="math_function",
+        title=f"{counted[NAME]} divisions by {NAME}",
+        language="cuda",
+        edits=edits,
+        conditions=[
+            Condition(holds=f"{NAME}: {row['fast_error']}, where it was {row['error']}", state="check",
+                      why=row["range"]),
+        ],
+        proof=[
+            Proof(what="instructions of the divisions", before=executed * row["instructions"],
+                  after=executed * row["fast_instructions"], unit="inst",
+                  how=f"{len(taken)} divisions by what they begin with; both compiled by nvcc 13.0 for sm_90, all "
+                      "paths (arch/functions.toml)"),
+        ],
+    )  # fmt: skip
+    return priced(fix, asked.finding.estimate, found, taken)
 
 
 def _floats(text: str) -> set[str]:

@@ -54,3 +54,11 @@ def test_estimates_are_made_in_one_room() -> None:
                 if name == "Estimate" or (name == "replace" and given & {"speedup", "low", "high", "capped_by"}):
                     makers.add(path.relative_to(PACKAGE).parent.as_posix())
     assert makers == {"features/estimate"}
+
+
+def test_a_part_of_what_a_finding_counts_brings_a_part() -> None:
+    """Half of the time that a gain of 2x takes away is 1.33x; the least that it may bring stays."""
+    whole = Estimate(speedup=2.0, low=0.9, high=4.0, capped_by="issue slots", kind="modelled")
+    half = gains.of_part(whole, 0.5)
+    assert (half.speedup, half.low, half.high) == (pytest.approx(1.333, abs=1e-3), 0.9, pytest.approx(1.6, abs=1e-3))
+    assert gains.of_part(whole, 1.0) == whole and gains.of_part(whole, 0.0).speedup == 1.0

@@ -1,0 +1,63 @@
+"""Accurate functions by intrinsics: which calls, by which names, and what part of a promise is theirs."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from kscope.fixes.accuracy.math_functions import _Change, _named
+from kscope.fixes.accuracy.spots import WORTH, Spot, priced
+from kscope.fixes.given.rewrite import Place
+from kscope.model.contract.fixes import Fix
+from kscope.model.contract.frozen import Estimate
+from tests.support.with_sources import changes
+
+
+@pytest.mark.parametrize(
+    ("line", "becomes"),
+    [
+        ("y = expf(-x);", "y = __expf(-x);"),
+        ("y = std::exp(-x) + ::log(z);", "y = __expf(-x) + ::__logf(z);"),
+        ("y = pow(x, 3.f) * std::pow(z, w);", "y = power<3>(x) * __powf(z, w);"),
+        ("y = a / std::sqrt(b) + 1 / sqrtf(c);", "y = a * rsqrtf(b) + rsqrtf(c);"),
+        ("double y = exp(x) + expf(z);", "double y = exp(x) + __expf(z);"),  # the shared name may be the double's
+        ("y = 2.0 * log(x);", "y = 2.0 * log(x);"),
+    ],
+)
+def test_calls_by_the_names_that_code_has_for_them(line: str, becomes: str) -> None:
+    change = _Change()
+    assert change.of(line) == becomes
+    assert change.shared == ("expf" not in line and "sqrt" not in line and becomes != line)
+
+
+@pytest.mark.parametrize(
+    ("function", "line", "named"),
+    [
+        ("exp", "y = expf(x);", True), ("exp", "y = exp(x);", True), ("exp", "y = math::exp(x);", False),
+        ("exp", "y = logf(x);", False), ("exp", "y = f(x);  // expf(x)", False), ("exp", "double y = exp(x);", False),
+        ("pow", "y = std::pow(x, y);", True), ("square root", "y = x / sqrtf(z);", True),
+        ("division", "y = x / z;", False), ("atan2", "y = atan2f(x, z);", False),
+    ],
+)  # fmt: skip
+def test_a_line_is_changed_where_the_machine_code_has_the_function(function: str, line: str, named: bool) -> None:
+    outer = Place("a.cu", 9, "z = g(x);")
+    place = _named(Spot(4, function, 100.0, (Place("a.cu", 2, line), outer)))
+    assert (place is not None) == named and (place is None or place.number == 2)
+
+
+def test_a_change_of_some_calls_is_promised_their_part() -> None:
+    whole = Estimate(speedup=3.0, low=1.05, high=8.0, capped_by="issue slots", kind="modelled")
+    found = [Spot(n, "exp", saved, ()) for n, saved in enumerate((60.0, 30.0, 9.0, 1.0))]
+    fix = Fix(kind="math_function", title="")
+    (some,), (every,) = priced(fix, whole, found, found[1:2]), priced(fix, whole, found, found)
+    assert some.price is not None and 1.2 < some.price.speedup < 1.3 and some.price.high < whole.high
+    assert every.price == whole
+    assert priced(fix, whole, found, found[3:]) == []  # a hundredth of it is not worth the accuracy
+    assert priced(fix, structs.replace(whole, speedup=WORTH), found, found) != []
+    assert priced(fix, None, found, found[3:]) == [fix]  # machine code alone: nobody knows what it costs
+
+
+def test_a_capture_whose_functions_all_change_keeps_the_whole_promise() -> None:
+    (fix,) = changes("wave.library", "CMP204")
+    assert fix.price is not None and fix.price.speedup > 2
+    assert fix.title == "__expf, __sinf, __cosf, __powf" and len(fix.edits) >= 1
