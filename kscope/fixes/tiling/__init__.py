@@ -1,0 +1,1 @@
+"""Work in other pieces: rounds, threads and tiles dealt to blocks anew."""
