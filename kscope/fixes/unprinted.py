@@ -90,7 +90,10 @@ REASONS: dict[str, str] = {
         "along a sequence with a factor and a term for each step, and this kernel has none of which that can be told: "
         "its blocks share the work in another way"
     ),
-    "GRD402": "the number of a block says what it computes: another grid computes something else",
+    "GRD402": (
+        "the number of a block says what it computes: another grid computes something else, and its threads meet, or "
+        "smaller blocks would leave as many waves of them"
+    ),
     "GRD403": (
         "how much work each piece takes is in the data, and it is neither a run of rows a block nor a sum that blocks"
         " could add up in parts: dealing it out anew is another algorithm, of which the code of this one proves nothing"

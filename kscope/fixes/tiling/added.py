@@ -61,17 +61,17 @@ def fixes(asked: Asked) -> list[Fix]:
     setting, launch, held = asked.setting, asked.setting.launch, asked.setting.occupancy()
     kernel = kernel_of(setting)
     one = summed(kernel) if kernel is not None else None
-    free = [n for n in (1, 2) if launch is not None and launch.grid[n] == 1]
-    if kernel is None or one is None or launch is None or held is None or not setting.sms or not free:
+    if kernel is None or one is None or launch is None or held is None or min(launch.grid[1:]) > 1:
         return []
-    code, axis = setting.code, "xyz"[free[0]]
+    code, free = setting.code, launch.grid.index(1, 1)
+    axis = "xyz"[free]
     loads = code.ran(code.where(lambda ins, op: op.space in ("global", "generic") and op.access == "load"))
     rounds = max((trips(code, n) for i in loads if (n := code.cfg.loop_of[i]) is not None), default=0)
     parts = _parts(launch.blocks, held.blocks * setting.sms, rounds)
     edits = spans_edited(setting, kernel.text, [_span(one, axis)])
-    if parts < 2 or not edits or not _alone(setting, len(one.sums)):
+    if parts < 2 or not edits or not setting.sms or not _alone(setting, len(one.sums)):
         return []
-    grid = [parts if n == free[0] else size for n, size in enumerate(launch.grid)]
+    grid = [parts if n == free else size for n, size in enumerate(launch.grid)]
     shared = [str(launch.shared_dynamic)] if launch.shared_dynamic else []
     before, after = (min(launch.blocks * n, held.blocks * setting.sms) * launch.warps for n in (1, parts))
     names, played = ", ".join(one.sums), _played(parts)
@@ -125,29 +125,35 @@ def _alone(setting: Setting, sums: int) -> bool:
 
 def summed(kernel: Kernel) -> Sums | None:
     """None where a round leaves anything but sums, or what is around the loop is more than declarations and atomics."""
-    code, body, leaves = kernel.text.code, kernel.body, returning(kernel)
-    every = [x for x in loops(code) if any(a <= x.span[0] < b and _is_loop(code[a:b]) for a, b in kernel.statements)]
-    if len(every) != 1 or leaves is None or re.search(r"\bblockIdx\s*\.\s*[yz]\b", body) or not _known(kernel):
+    loop, before, meets = _around(kernel)
+    if loop is None or not meets or re.search(r"\bblockIdx\s*\.\s*[yz]\b", kernel.body) or not _known(kernel):
         return None
-    (loop,) = every
-    at = next(n for n, (a, b) in enumerate(kernel.statements) if a <= loop.span[0] < b)
-    guards = [leave[:2] for leave in leaves]
-    before = [kernel.of(s) for s in kernel.statements[:at] if s not in guards]
-    meets = _meets([kernel.of(s) for s in kernel.statements[at + 1 :]])
-    strange = any(_BRANCHES.match(one) or _TOGETHER.search(one) for one in before)
-    if strange or not meets or any(a > loop.span[0] for a, _ in guards) or kernel.statements[at][1] != loop.body[1]:
-        return None
-    step, sums = loop.step.partition("+=")[2].strip() or "1", list(meets)
+    step, sums, places = loop.step.partition("+=")[2].strip() or "1", list(meets), list(meets.values())
     kinds = [_kind(before, name) for name in sums]
     if None in kinds or loop.kind not in COUNTERS or not re.fullmatch(r"[\w.]+", step):
         return None
-    around = [_undeclared(one, sums) for one in before] + [*meets.values(), f"{loop.start} {loop.end} {loop.step}"]
-    if any(_names(sums, one) for one in around) or any(_names([loop.name], to) for to in meets.values()):
+    around = [*(_undeclared(one, sums) for one in before), *places, f"{loop.start} {loop.end} {loop.step}"]
+    steady = not _names(sums, " ; ".join(around)) and not _names([loop.name], " ; ".join(places))
+    if not steady or not _round(kernel.text.code[slice(*loop.body)], sums, [loop.name, step]):
         return None
-    if not _round(code[slice(*loop.body)], sums, [loop.name, step]):
-        return None
-    kinds += [_pointed(kernel, to) for to in meets.values()]
+    kinds += [_pointed(kernel, to) for to in places]
     return Sums(loop, step, tuple(sums), all(k in EXACT for k in kinds))
+
+
+def _around(kernel: Kernel) -> tuple[Loop | None, list[str], dict[str, str]]:
+    """The one loop of a kernel's own statements, what they declare in front of it, and of each sum the place to which
+    it is added behind; no loop where they do anything else."""
+    code, leaves = kernel.text.code, returning(kernel)
+    every = [x for x in loops(code) if any(a <= x.span[0] < b and _is_loop(code[a:b]) for a, b in kernel.statements)]
+    if len(every) != 1 or leaves is None:
+        return None, [], {}
+    (loop,), guards = every, [leave[:2] for leave in leaves]
+    at = next(n for n, (a, b) in enumerate(kernel.statements) if a <= loop.span[0] < b)
+    before = [kernel.of(s) for s in kernel.statements[:at] if s not in guards]
+    meets = _meets([kernel.of(s) for s in kernel.statements[at + 1 :]])
+    strange = any(_BRANCHES.match(one) or _TOGETHER.search(one) for one in before)
+    late = any(a > loop.span[0] for a, _ in guards) or kernel.statements[at][1] != loop.body[1]
+    return (None, [], {}) if strange or late or meets is None else (loop, before, meets)
 
 
 def _meets(tail: Sequence[str]) -> dict[str, str] | None:
