@@ -228,7 +228,8 @@ def test_slots_beyond_what_can_be_declared_are_asked_for_by_the_launch() -> None
 
 def test_a_product_of_fragments_whose_tiles_come_through_registers() -> None:
     (fix,) = changes("hgemm.wmma_onestage", "LAT307")
-    assert fix.parameters == {"slots": 4, "shared_dynamic": 4 * 35840}
+    # Of three slots an SM holds two blocks once the tiles need no registers, of four it would hold one.
+    assert fix.parameters == {"slots": 3, "shared_dynamic": 3 * 35840}
     (edit, *others) = fix.edits
     assert all(not e.becomes.strip() for e in others)
     assert "auto* const sm = in_slot(sm_first, slot * 35840);" in edit.becomes

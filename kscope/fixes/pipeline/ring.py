@@ -18,6 +18,8 @@ from kscope.model.units import counted
 
 SLOTS = (4, 3, 2)
 """The most first: three tiles on their way hide what memory takes for one (measured: 2 slots 1.13x, 4 1.30x)."""
+DEEP = 3  # slots that are enough where one less lets an SM hold a block more (hgemm.wmma: 436 us with 3, 541 with 4)
+REGISTER, SPARED = 4, 0.1  # bytes; share of the registers that the assembler saves for a block more (170 to 126)
 LEAST_SM = 80  # cp.async (PTX ISA)
 STATIC = 48 * 1024  # bytes of shared memory that can be declared (CUDA C++ Programming Guide, compute capabilities)
 ALIGNED = 128  # bytes: what any load or copy of a tile asks for
@@ -133,13 +135,27 @@ def _slots(setting: Setting, one: Round, held: Sequence[Tile]) -> tuple[int, int
     if launch is None or was is None or mixed or sum(t.sized and t.bytes > 0 for t in held) > 1:
         return 0, 0
     bytes_ = sum(-(-t.bytes // ALIGNED) * ALIGNED for t in one.tiles)
-    needed = -(-launch.blocks // max(1, setting.sms))
+    needed, fewer = -(-launch.blocks // max(1, setting.sms)), _registers(setting, bytes_)
+    hoped = setting.occupancy(registers=fewer)
+    enough: list[int] = []
     for slots in SLOTS if bytes_ else ():
         will = setting.occupancy(more_shared=(slots - 1) * bytes_)
         clash = _dynamic(setting, one, slots, bytes_) and not sized and any(t.sized for t in held)
         if will is not None and will.blocks >= max(1, min(was.blocks, needed)) and not clash:
+            enough.append(slots)
+    for slots in enough:
+        could = setting.occupancy(registers=fewer, more_shared=(slots - 1) * bytes_)
+        least = min(hoped.blocks if hoped is not None else 0, needed)
+        if slots >= DEEP and could is not None and could.blocks >= least > was.blocks:
             return slots, bytes_
-    return 0, 0
+    return (enough[0], bytes_) if enough else (0, 0)
+
+
+def _registers(setting: Setting, bytes_: int) -> int:
+    """Registers of a thread that no tile passes through any more: about as many as the assembler may come down to."""
+    launch = setting.launch
+    assert launch is not None
+    return max(1, int((launch.registers - bytes_ / launch.threads / REGISTER) * (1 - SPARED)))
 
 
 def _dynamic(setting: Setting, one: Round, slots: int, bytes_: int) -> int:
