@@ -30,8 +30,10 @@ def test_the_capture_whose_potential_is_behind_a_pointer() -> None:
     (fix,) = changes("potential.pointer", "MEM105")
     assert fix.kind == "register" and fix.price is not None
     edit = fix.edits[0].becomes.split("\n")
-    assert edit[1] == "  if (f == point_mass) cells(out, params, [](auto... a) { return point_mass(a...); });"
-    assert edit[2:] == ["  else cells(out, params, f);", "}"]
+    assert edit[0].startswith("__device__ __noinline__ void cells_pointer_by_pointer(float* __restrict__ out, const")
+    assert edit[0].endswith("Potential f) { cells(out, params, f); }")
+    assert edit[2] == "  if (f == point_mass) cells(out, params, [](auto... a) { return point_mass(a...); });"
+    assert edit[3:] == ["  else cells_pointer_by_pointer(out, params, f);", "}"]
     assert [c.state for c in fix.conditions] == ["assumed", "check", "check"]
     assert (fix.proof[0].before, fix.proof[0].after) == (262144, 0)
 
@@ -39,9 +41,11 @@ def test_the_capture_whose_potential_is_behind_a_pointer() -> None:
 def test_each_function_whose_address_is_taken_is_a_way_of_its_own() -> None:
     new = rewritten("__global__ void k(float* y, Step s, int n) { all(y, s, n); }")
     assert new == (
+        "__device__ __noinline__ void k_by_pointer(float* y, Step s, int n) { all(y, s, n); }\n"
         "__global__ void k(float* y, Step s, int n) {\n"
         "  if (s == half_of) all(y, [](auto... a) { return half_of(a...); }, n);\n"
-        "  else if (s == more) all(y, [](auto... a) { return more(a...); }, n);\n  else all(y, s, n);\n}"
+        "  else if (s == more) all(y, [](auto... a) { return more(a...); }, n);\n"
+        "  else k_by_pointer(y, s, n);\n}"
     )
 
 
@@ -51,15 +55,19 @@ def test_a_kernel_that_calls_itself_becomes_a_function_of_what_it_calls() -> Non
     assert rewritten(kernel) == (
         "template <class Called> __device__ __forceinline__ void k_of(float* y, Called go, int n) "
         "{\n  if (n > 3) return;\n  y[n] = go(y[n], y);\n}\n"
+        "__device__ __noinline__ void k_by_pointer(float* y, float (*go)(float, const float*), int n) "
+        "{ k_of(y, go, n); }\n"
         "__global__ void k(float* y, float (*go)(float, const float*), int n) {\n"
         "  if (go == half_of) k_of(y, [](auto... a) { return half_of(a...); }, n);\n"
-        "  else if (go == more) k_of(y, [](auto... a) { return more(a...); }, n);\n  else k_of(y, go, n);\n}"
+        "  else if (go == more) k_of(y, [](auto... a) { return more(a...); }, n);\n"
+        "  else k_by_pointer(y, go, n);\n}"
     )
 
 
 @pytest.mark.parametrize(
     "kernel",
     [
+        "__global__ void k(float* y, Step s, int k_by_pointer) { all(y, s, k_by_pointer); }",
         "__global__ void k(float* y, Step s, int n) { none(y, s, n); }",  # takes a pointer and nothing else
         "__global__ void k(float* y, Step s, Step t, int n) { y[n] = s(t(y[0], y), y); }",  # two of them
         "__global__ void k(float* y, float (*s)(float, float), int n) { y[n] = s(y[n], 1); }",  # nobody takes twice's

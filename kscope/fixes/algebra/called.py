@@ -12,7 +12,7 @@ from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Span, Text, blanked, by_lines, closing, kernel_text, spans_edited
+from kscope.fixes.given.text import Span, Text, blanked, by_lines, closing, declared_at, kernel_text, spans_edited
 from kscope.fixes.rows.function import wrapper
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
@@ -45,7 +45,10 @@ def fixes(asked: Asked) -> list[Fix]:
     text = kernel_text(setting) or wrapper(setting)
     if text is None or not calls or "<" in setting.instance.partition("(")[0]:
         return []
-    file = "\n".join(blanked(line) for line in setting.lines(text.file))
+    lines = setting.lines(text.file)
+    file = "\n".join(map(blanked, lines))
+    if declared_at(lines, text.first) != text.first:
+        return []  # what stands above its head is for the kernel alone
     one = handed(file, text, setting.name)
     spans = named(file, text.code, setting.name, one) if one is not None else []
     edits = spans_edited(setting, text, by_lines(text.code, spans))
@@ -70,7 +73,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 Proof(what="calls by pointer that warps make", before=total(code.executed, calls), after=0, unit="inst",
                       how=f"{len(calls)} instructions, executions counted; none where the function is known")
             ],
-            costs=[f"code for {len(one.functions)} more ways"],
+            costs=[f"code for {len(one.functions)} more ways", "for any other function one call more"],
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
@@ -133,42 +136,64 @@ def _taken(name: str, file: str) -> bool:
 
 
 def named(file: str, code: str, kernel: str, one: Handed) -> list[Span]:
-    """The kernel as one that calls what it is handed by name."""
+    """The kernel as one that calls what it is handed by name. What it does for any other function is one of its own:
+    what only that keeps in memory, for the calls, is kept by nobody else."""
     opened = code.find("{")
-    body = code[opened:]
+    body, others = code[opened:].rstrip(), f"{kernel}_by_pointer"
     ways = [f"[](auto... a) {{ return {f}(a...); }}" for f in one.functions]
-    call = _CALL.match(body.rstrip())
+    taken = _parameters(code, kernel, one)
+    if taken is None or re.search(rf"\b{others}\b", file):
+        return []
+    parts, names = taken
+    call = _CALL.match(body)
     if call is not None and call["name"] not in (one.name, *one.functions):
-        given = [p.strip() for p in split_declarators(call["given"])]
-        if given.count(one.name) != 1 or not _takes_any(file, call["name"], given.index(one.name)):
-            return []
-        lists = [", ".join(way if p == one.name else p for p in given) for way in (*ways, one.name)]
-        calls = [f"{call['name']}({text});" for text in lists]
-        return [(opened, opened + len(body.rstrip()), f"{{\n  {_chain(one, calls)}\n}}")]
-    return _split(code, kernel, one, ways)
-
-
-def _split(code: str, kernel: str, one: Handed, ways: Sequence[str]) -> list[Span]:
-    """The kernel's work as a function of its own, made for whatever is called."""
-    head = re.search(rf"\b{re.escape(kernel)}\s*\(", code)
-    close = closing(code, head.end()) if head is not None else None
-    opened, end = code.find("{"), len(code.rstrip())
-    body, work = code[opened:end], f"{kernel}_of"
-    start = code.find("__global__")
+        apart = f"__device__ __noinline__ void {others}({', '.join(parts)}) {body}\n"
+        calls = _handed_on(file, call, one, ways)
+        new = _chain(one, [*calls, f"{others}({', '.join(names)});"])
+        return [(0, 0, apart), (opened, opened + len(body), f"{{\n  {new}\n}}")] if calls else []
     uses = len(re.findall(rf"(?<![\w.>]){one.name}\b", body))
-    if head is None or close is None or _WORKED.search(body) or f"{work}(" in code:
+    if _WORKED.search(body) or f"{kernel}_of(" in code:
         return []
     if not uses or uses != len(re.findall(rf"(?<![\w.>]){one.name}\s*\(", body)):
         return []  # it is compared, or handed on
+    return _split(code, kernel, one, ways, parts, names)
+
+
+def _handed_on(file: str, call: re.Match[str], one: Handed, ways: Sequence[str]) -> list[str]:
+    """The kernel's one call with each known function in place of the pointer; none where it takes nothing else."""
+    given = [p.strip() for p in split_declarators(call["given"])]
+    if given.count(one.name) != 1 or not _takes_any(file, call["name"], given.index(one.name)):
+        return []
+    return [f"{call['name']}({', '.join(way if p == one.name else p for p in given)});" for way in ways]
+
+
+def _parameters(code: str, kernel: str, one: Handed) -> tuple[list[str], list[str]] | None:
+    """A kernel's parameters as they are written, and their names."""
+    head = re.search(rf"\b{re.escape(kernel)}\s*\(", code)
+    close = closing(code, head.end()) if head is not None else None
+    if head is None or close is None:
+        return None
     parts = [" ".join(p.split()) for p in split_declarators(code[head.end() : close])]
     names = [m[1] if (m := re.search(r"(\w+)$", p)) is not None else "" for p in parts]
-    names[one.at], parts[one.at] = one.name, f"Called {one.name}"
-    if not all(names):
-        return []
-    lists = [", ".join(way if n == one.name else n for n in names) for way in (*ways, one.name)]
-    calls = [f"{work}({text});" for text in lists]
-    new = f"template <class Called> __device__ __forceinline__ void {work}({', '.join(parts)}) "
-    return [(start, opened, new), (end, end, f"\n{code[start:opened].rstrip()} {{\n  {_chain(one, calls)}\n}}")]
+    names[one.at] = one.name
+    return (parts, names) if all(names) and not any("=" in p for p in parts) else None
+
+
+def _split(
+    code: str, kernel: str, one: Handed, ways: Sequence[str], parts: Sequence[str], names: Sequence[str]
+) -> list[Span]:  # fmt: skip
+    """The kernel's work as a function of its own, made for whatever is called."""
+    start, opened, end = code.find("__global__"), code.find("{"), len(code.rstrip())
+    work, others = f"{kernel}_of", f"{kernel}_by_pointer"
+    made = [f"Called {one.name}" if n == one.at else p for n, p in enumerate(parts)]
+    given = ", ".join(names)
+    lists = [", ".join(way if n == one.name else n for n in names) for way in ways]
+    calls = [*(f"{work}({text});" for text in lists), f"{others}({given});"]
+    new = f"template <class Called> __device__ __forceinline__ void {work}({', '.join(made)}) "
+    apart = f"\n__device__ __noinline__ void {others}({', '.join(parts)}) {{ {work}({given}); }}"
+    return [
+        (start, opened, new), (end, end, f"{apart}\n{code[start:opened].rstrip()} {{\n  {_chain(one, calls)}\n}}"),
+    ]  # fmt: skip
 
 
 def _chain(one: Handed, calls: Sequence[str]) -> str:
