@@ -135,20 +135,26 @@ def _slots(setting: Setting, one: Round, held: Sequence[Tile]) -> tuple[int, int
     if launch is None or was is None or mixed or sum(t.sized and t.bytes > 0 for t in held) > 1:
         return 0, 0
     bytes_ = sum(-(-t.bytes // ALIGNED) * ALIGNED for t in one.tiles)
-    needed, fewer = -(-launch.blocks // max(1, setting.sms)), _registers(setting, bytes_)
-    hoped = setting.occupancy(registers=fewer)
+    needed = -(-launch.blocks // max(1, setting.sms))
     enough: list[int] = []
     for slots in SLOTS if bytes_ else ():
         will = setting.occupancy(more_shared=(slots - 1) * bytes_)
         clash = _dynamic(setting, one, slots, bytes_) and not sized and any(t.sized for t in held)
         if will is not None and will.blocks >= max(1, min(was.blocks, needed)) and not clash:
             enough.append(slots)
-    for slots in enough:
+    return (_deepest(setting, enough, bytes_, was.blocks, needed), bytes_) if enough else (0, 0)
+
+
+def _deepest(setting: Setting, enough: Sequence[int], bytes_: int, was: int, needed: int) -> int:
+    """The most slots; DEEP ones where with more the SM would not get the block that registers will leave room for."""
+    fewer = _registers(setting, bytes_)
+    hoped = setting.occupancy(registers=fewer)
+    least = min(hoped.blocks, needed) if hoped is not None else 0
+    for slots in enough if least > was else ():
         could = setting.occupancy(registers=fewer, more_shared=(slots - 1) * bytes_)
-        least = min(hoped.blocks if hoped is not None else 0, needed)
-        if slots >= DEEP and could is not None and could.blocks >= least > was.blocks:
-            return slots, bytes_
-    return (enough[0], bytes_) if enough else (0, 0)
+        if slots >= DEEP and could is not None and could.blocks >= least:
+            return slots
+    return enough[0]
 
 
 def _registers(setting: Setting, bytes_: int) -> int:
