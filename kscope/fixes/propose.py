@@ -52,7 +52,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "LAT304": ("work.shuffles:fixes", "rows.warps:fixes", "template.proposed:barriers", "recurrence.tree:fixes",
                "recurrence.walk:fixes"),
     "LAT303": ("template.proposed:chains", "recurrence.chains:fixes"),
-    "LAT305": ("work.halved:fixes", "order.by_way:fixes"),
+    "LAT305": ("work.halved:fixes", "order.lanes:fixes", "order.by_way:fixes"),
     "LAT307": ("triton.programs:stages", "work.waits:ring", "pipeline.ring:fixes"),
     "LAT308": ("work.fences:fences",), "LAT310": ("work.elected:fixes",),
     "GRD401": ("work.grid:larger", "triton.tiles:parts", "atomics.rounds:fixes", "atomics.merged:fixes",

@@ -34,6 +34,7 @@ from kscope.fixes.given.whole_numbers import NUMBERS, mixed
 from kscope.model.lazily import np
 
 STEPS = 100_000_000  # numbers that are worked on in all: a second at most (judged)
+PRIME = 0x9E3779B1  # that numbers of statements are hashed with: odd, as 2^64 asks for (Knuth)
 LEAST = 256  # of them that a step is taken for, however few it is of: what looking at its text costs
 _LOADS = ("__ldg", "__ldcs", "__ldcg", "__ldca", "__ldlu")
 
@@ -45,7 +46,7 @@ class Rules(Struct, frozen=True):
     are none to one word of four bytes. only: numbers of the blocks that are played, where not all are. tickets: whether
     what an atomicAdd returns may be used, as threads that come in the order of their numbers find it. opaque: functions
     of numbers that change nothing, of which is only known that they give the same for the same. functions: to be
-    called. steps: most of them."""
+    called. steps: most of them. paths: whether it is noted which statements each thread goes through."""
 
     literals: str = ""
     races: bool = False
@@ -55,12 +56,13 @@ class Rules(Struct, frozen=True):
     opaque: tuple[str, ...] = ()
     functions: Mapping[str, Function] = {}
     steps: int = STEPS
+    paths: bool = False
 
 
 class Played(Struct, frozen=True):
     """What a play took: elements that threads loaded from global memory and which of them, words of shared memory a
     block and of local arrays a thread, barriers that warps passed; of words in global memory which block wrote them,
-    where races were looked for."""
+    where races were looked for; of each thread a number that says which statements it went through, where asked."""
 
     loads: int
     shared: int
@@ -68,6 +70,7 @@ class Played(Struct, frozen=True):
     passed: int = 0
     read: Mapping[str, Any] = {}
     writers: Mapping[str, Any] = {}
+    paths: Any = None
 
 
 PLAIN = Rules()
@@ -87,7 +90,7 @@ def play(
         with np.errstate(all="ignore"):
             one.run(body)
         writers = one.races.writers() if one.races is not None else {}
-        return Played(one.loads, one.shared, sum(one.own.values()), one.passed, one.read, writers)
+        return Played(one.loads, one.shared, sum(one.own.values()), one.passed, one.read, writers, one.paths)
     except (IndexError, KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise Unplayable(str(error)) from error
 
@@ -120,10 +123,15 @@ class _Threads(Leaving, Operators):
         }  # fmt: skip
         self.names |= {name: Pointer(name, 0, (), *words(rules.kinds.get(name, ""))) for name in memory}
         self.start()
+        self.paths = np.zeros(self.threads, dtype=np.uint64) if rules.paths else None
+        self.numbered: dict[int, int] = {}
         self.known, self.called = dict(self.names), trees(rules.functions, NUMBERS.get(rules.literals))
 
     def run(self, node: Node) -> None:
         self.pay()
+        if self.paths is not None:
+            number = self.numbered.setdefault(id(node), len(self.numbered) + 1)
+            self.paths[self.on] = self.paths[self.on] * np.uint64(PRIME) + np.uint64(number)
         getattr(self, f"_do_{node[0]}")(node)
 
     def _do_block(self, node: Node) -> None:

@@ -68,7 +68,7 @@ def alike(
             second = _made(kernel, new, constants_too, below, given or {})
             if second is None:
                 return 0
-            start = _memory(kernel, below, given or {})
+            start = memory_of(kernel, below, given or {})
             for name, cells in first[0].items():
                 was = start[name]
                 width = words(pointers(kernel).get(name, ""))[0]
@@ -120,7 +120,7 @@ def _made(
     kernel: Kernel, side: Side, numbers: Mapping[str, int], below: int, given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Mapping[str, Any]] | None:  # fmt: skip
     """The memory that a launch leaves, and which words of it were loaded."""
-    memory = _memory(kernel, below, given)
+    memory = memory_of(kernel, below, given)
     rules = Rules(literals="drawn", races=True, kinds=pointers(kernel), tickets=side.tickets,
                   opaque=(*MATH, *side.opaque))
     try:
@@ -130,7 +130,7 @@ def _made(
     return memory, played.read
 
 
-def _memory(kernel: Kernel, below: int, given: Mapping[str, Any]) -> dict[str, Any]:
+def memory_of(kernel: Kernel, below: int, given: Mapping[str, Any]) -> dict[str, Any]:
     out = {name: np.array(cells) for name, cells in given.items()}
     for name, kind in pointers(kernel).items():
         most = min(below, BYTE if kind in BYTES else below)
