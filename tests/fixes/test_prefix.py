@@ -30,7 +30,7 @@ def found(t: str, body: str, v: str = "", given: str = GIVEN, scan: str = SCAN) 
 
 
 def test_a_capture_of_a_scan_by_one_block_goes_to_all() -> None:
-    (fix,) = [f for f in changes("scan1m.oneblock", "GRD401") if f.kind == "tile"]
+    *_, fix = (f for f in changes("scan1m.oneblock", "GRD401") if f.kind == "tile")
     assert "void __launch_bounds__(512) scan_one_sum(const uint4* __restrict__ x, uint4* __restrict__ y, int n4) {" in (
         fix.code
     )

@@ -46,7 +46,8 @@ class Rules(Struct, frozen=True):
     are none to one word of four bytes. only: numbers of the blocks that are played, where not all are. tickets: whether
     what an atomicAdd returns may be used, as threads that come in the order of their numbers find it. opaque: functions
     of numbers that change nothing, of which is only known that they give the same for the same. functions: to be
-    called. steps: most of them. paths: whether it is noted which statements each thread goes through."""
+    called. steps: most of them. paths: whether it is noted which statements each thread goes through. handed:
+    arrays in which blocks hand words to each other, of which no races are looked for."""
 
     literals: str = ""
     races: bool = False
@@ -57,6 +58,7 @@ class Rules(Struct, frozen=True):
     functions: Mapping[str, Function] = {}
     steps: int = STEPS
     paths: bool = False
+    handed: tuple[str, ...] = ()
 
 
 class Played(Struct, frozen=True):
@@ -113,7 +115,7 @@ class _Threads(Leaving, Operators):
         self.steps, self.passed, self.tickets = rules.steps, 0, rules.tickets
         self.opaque = rules.opaque
         self.means = {name[4:]: getattr(self, name) for name in dir(self) if name.startswith("_of_")}
-        self.races = Races(self.block, self.warp) if rules.races else None
+        self.races = Races(self.block, self.warp, rules.handed) if rules.races else None
         self.names = {
             **numbers, "threadIdx.x": lane % block[0], "threadIdx.y": lane // block[0], "threadIdx.z": 0,
             "blockDim.x": block[0], "blockDim.y": block[1], "blockDim.z": 1,

@@ -12,9 +12,11 @@ NOBODY, SEVERAL = -1, -2
 
 
 class Races:
-    """Of each word who used it last, in which phase of its block and of its warp. A barrier begins a phase."""
+    """Of each word who used it last, in which phase of its block and of its warp. A barrier begins a phase. handed:
+    arrays whose words blocks hand to each other, each whole, and wait for."""
 
-    def __init__(self, block: Any, warp: Any) -> None:
+    def __init__(self, block: Any, warp: Any, handed: tuple[str, ...] = ()) -> None:
+        self.handed = handed
         self.block, self.warp = block, warp
         self.phase, self.meeting = (np.zeros(int(of.max()) + 1, dtype=np.int64) for of in (block, warp))
         self.known: dict[tuple[str, str], Any] = {}
@@ -58,7 +60,7 @@ class Races:
 
     def _follow(self, name: str, kind: str, where: Any, threads: Any, size: int) -> None:
         """Raises Unplayable where an earlier use is neither the same thread's nor of an earlier phase."""
-        if (name, kind) not in self.known:
+        if (name, kind) not in self.known or name in self.handed:
             return
         thread, blocks, phase, meeting, warps = self._table(name, kind, size)[:, where]
         block, warp = self.block[threads], self.warp[threads]

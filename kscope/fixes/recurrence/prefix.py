@@ -99,26 +99,56 @@ class Prefix(Struct, frozen=True):
         return VECTORS.get(self.kind, 1)
 
 
-def fixes(asked: Asked) -> list[Fix]:
+class Read(Struct, frozen=True):
+    """A kernel that makes prefix sums: `many` loads of lanes, of `bytes_` each."""
+
+    fn: Function
+    found: Prefix
+    many: float
+    bytes_: int
+
+
+def read(asked: Asked) -> Read | None:
+    """None where a kernel is something else than prefix sums by one block, or too few of them."""
     setting, launch = asked.setting, asked.setting.launch
     fn = function(setting)
     if fn is None or fn.call is not None or launch is None or launch.blocks > 1 or launch.threads != launch.block[0]:
-        return []
+        return None
     if not setting.sms or len(fn.numbers) != 1 or fn.values or OWN & {*fn.pointers, *fn.numbers}:
-        return []
+        return None
     many, bytes_ = _loaded(setting, fn)
-    called = functions(setting.lines(fn.file), fn.body)
-    found = prefix(fn, launch.threads, numbers(setting, fn), called)
-    blocks = min(BLOCKS * setting.sms, MOST)
-    if found is None or many * found.width < LEAST:
+    found = prefix(fn, launch.threads, numbers(setting, fn), functions(setting.lines(fn.file), fn.body))
+    return Read(fn, found, many, bytes_) if found is not None and many * found.width >= LEAST else None
+
+
+def conditions(found: Prefix, same: int, how: str) -> tuple[list[Condition], list[Condition]]:
+    """What was shown of the sums and of the new text, and what only the reader knows."""
+    where = "in front of each element" if found.exclusive else "up to each element"
+    shown = [
+        proved(f"{found.y} = the sums of {found.x} {where}", "values", found.compared,
+               "the kernel played on whole numbers drawn at random, in several lengths, every result compared"),
+        proved("the new code makes the same", "values", same, how),
+    ]  # fmt: skip
+    left = [Condition(holds=f"{found.x} and {found.y} are one array or do not overlap", state="check",
+                      why="a block stores where it has loaded")]  # fmt: skip
+    if found.element in ("float", "double"):
+        why = "parts of floats round differently"
+        left.append(Condition(holds="the order of the sums does not matter", state="check", why=why))
+    return shown, left
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting, launch, one = asked.setting, asked.setting.launch, read(asked)
+    if one is None or launch is None:
         return []
+    fn, found, many = one.fn, one.found, one.many
+    blocks = min(BLOCKS * setting.sms, MOST)
     texts = written(found, fn, blocks)
     tried = [_same(found, fn, few, written(found, fn, few)) for few in PLAYED]
-    same = sum(tried) if all(tried) else 0
-    if not same:
+    if not all(tried):
         return []
-    where = "in front of each element" if found.exclusive else "up to each element"
-    fractions = found.element in ("float", "double")
+    how = f"played likewise with {PLAYED[0]} and {PLAYED[1]} blocks, lengths that end anywhere"
+    shown, left = conditions(found, sum(tried), how)
     return [
         Fix(
             kind="tile",
@@ -127,22 +157,17 @@ def fixes(asked: Asked) -> list[Fix]:
             code=texts["code"],
             parameters={"grid.x": blocks, "block.x": THREADS, "launches": 2},
             conditions=[
-                proved(f"{found.y} = the sums of {found.x} {where}", "values", found.compared,
-                       "the kernel played on whole numbers drawn at random, in several lengths, every result compared"),
-                proved("both new kernels make the same", "values", same,
-                       f"played likewise with {PLAYED[0]} and {PLAYED[1]} blocks, lengths that end anywhere"),
+                *shown,
                 Condition(holds="both are launched in one stream, and in no other one meanwhile", state="check",
                           why=f"{fn.name}_sums is one array"),
-                Condition(holds=f"{found.x} and {found.y} are one array or do not overlap", state="check",
-                          why="a block stores where it has loaded"),
-                *([Condition(holds="the order of the sums does not matter", state="check",
-                             why="parts of floats round differently")] if fractions else []),
+                *left,
             ],
             proof=[
                 Proof(what="SMs that have a block", before=1, after=min(blocks, setting.sms), unit="SMs",
                       how=f"{blocks} blocks, at most one an SM"),
-                Proof(what=f"{bytes_}-byte loads of a thread, behind each other", before=round(many / launch.threads),
-                      after=max(2, round(2 * many / (blocks * THREADS))), how="the array is loaded twice"),
+                Proof(what=f"{one.bytes_}-byte loads of a thread, behind each other",
+                      before=round(many / launch.threads), after=max(2, round(2 * many / (blocks * THREADS))),
+                      how="the array is loaded twice"),
             ],
             costs=["the array is loaded twice", "a second launch", f"{blocks} words of global memory"],
             price=asked.finding.estimate,
@@ -166,7 +191,7 @@ def prefix(fn: Function, block: int, known: Mapping[str, int], called: Mapping[s
     compared = played = 0
     for times, more in SIZES:
         size = times * block + more
-        before = {name: _drawn(name, size) for name in fn.pointers}
+        before = {name: drawn(name, size) for name in fn.pointers}
         memory = {name: cells.copy() for name, cells in before.items()}
         rules = Rules(literals="drawn", races=True, kinds=fn.pointers, functions=called)
         try:
@@ -184,7 +209,7 @@ def prefix(fn: Function, block: int, known: Mapping[str, int], called: Mapping[s
     return Prefix(x, y, fn.pointers[x], fn.numbers[0], exclusive, compared)
 
 
-def _drawn(name: str, size: int) -> Any:
+def drawn(name: str, size: int) -> Any:
     return np.random.default_rng([size, *map(ord, name)]).integers(1, 1000, CELLS)
 
 
@@ -209,32 +234,43 @@ def _made(
     return None
 
 
-def written(found: Prefix, fn: Function, blocks: int) -> dict[str, str]:
-    """The new code, and the bodies of which it is made."""
-    n, x, y, t = found.size, found.x, found.y, found.element
+def given(fn: Function) -> str:
+    """The kernel's parameters, as they stand there."""
     head = re.split(rf"\b{re.escape(fn.name)}\s*\(", fn.code[: fn.opened], maxsplit=1)[1]
-    given = " ".join(head.rsplit(")", 1)[0].split())
+    return " ".join(head.rsplit(")", 1)[0].split())
+
+
+def unit(found: Prefix, v: str, declared: str = "") -> dict[str, str]:
+    """What is done with the elements that a thread takes at once, of number i. declared: `v`'s declaration, where it
+    does not stand in front."""
+    n, x, y = found.size, found.x, found.y
+    parts = [f"{v}.{letter}" for letter in LETTERS[: found.width]]
     if found.width > 1:
-        parts = [f"v.{letter}" for letter in LETTERS[: found.width]]
-        units, load = n, f"{found.kind} v = {{}}; if (i < units) v = {x}[i];"
+        units, load = n, f"{declared}if (i < units) {v} = {x}[i];"
     else:
-        parts = [f"v[{e}]" for e in range(EACH)]
+        parts = [f"{v}[{e}]" for e in range(EACH)]
         units = f"({n} + {EACH - 1}) / {EACH}"
-        load = f"{t} v[{EACH}]; " + " ".join(
-            f"{v} = i * {EACH} + {e} < {n} ? {x}[i * {EACH} + {e}] : 0;" for e, v in enumerate(parts)
+        load = declared + " ".join(
+            f"{p} = i * {EACH} + {e} < {n} ? {x}[i * {EACH} + {e}] : 0;" for e, p in enumerate(parts)
         )
     joined = " ".join(f"{parts[e]} += {parts[e - 1]};" for e in range(1, len(parts)))
-    values = [f"{v} + base" for v in parts]
+    values = [f"{p} + base" for p in parts]
     if found.exclusive:
         values = ["base", *values[:-1]]
     if found.width > 1:
         store = f"if (i < units) {y}[i] = make_{found.kind}({', '.join(values)});"
     else:
         store = " ".join(f"if (i * {EACH} + {e} < {n}) {y}[i * {EACH} + {e}] = {v};" for e, v in enumerate(values))
+    return {"units": units, "load": load, "all": " + ".join(parts), "joined": joined, "last": parts[-1], "store": store}
+
+
+def written(found: Prefix, fn: Function, blocks: int) -> dict[str, str]:
+    """The new code, and the bodies of which it is made."""
+    t = found.element
+    own = f"{found.kind} v = {{}}; " if found.width > 1 else f"{t} v[{EACH}]; "
     names = {
         "t": t, "name": fn.name, "old": fn.name, "warps": THREADS // 32, "threads": THREADS, "blocks": blocks,
-        "units": units, "load": load, "all": " + ".join(parts), "joined": joined, "last": parts[-1], "store": store,
-        "parameters": given,
+        "parameters": given(fn), **unit(found, "v", own),
     }  # fmt: skip
     names["range"] = RANGE.format(**names)
     bodies = {"before": BEFORE.format(**names), "sum": SUM.format(**names), "parts": PARTS.format(**names)}
@@ -246,7 +282,7 @@ def _same(found: Prefix, fn: Function, blocks: int, texts: Mapping[str, str]) ->
     compared, scratch = 0, f"{fn.name}_sums"
     called: dict[str, Called] = {f"{fn.name}_before": (("v", "part"), texts["before"])}
     for size in (THREADS + 37, CELLS // found.width - 5):
-        memory = {name: _drawn(name, size) for name in fn.pointers}
+        memory = {name: drawn(name, size) for name in fn.pointers}
         x, y = memory[found.x].copy(), memory[found.y].copy()
         memory[scratch] = np.full(blocks, NOBODY, dtype=np.int64)
         rules = Rules(literals="drawn", races=True, kinds={**fn.pointers, scratch: found.element}, functions=called)
