@@ -9,7 +9,8 @@ import pytest
 
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.recurrence.rewritten import Side, alike
-from kscope.fixes.recurrence.walk import scanned, walk
+from kscope.fixes.recurrence.scanned import Form, scanned
+from kscope.fixes.recurrence.walk import put, sparing, walk
 from kscope.fixes.rows.compared import arrayed
 from kscope.fixes.rows.function import Function, _read
 from tests.support.with_sources import changes
@@ -34,7 +35,7 @@ def changed(fn: Function) -> str | None:
     if one is None:
         return None
     code = fn.code
-    for start, end, new in sorted(scanned(one, 64), reverse=True):
+    for start, end, new in sorted(scanned(one, 64, Form()) or [], reverse=True):
         code = code[:start] + new + code[end:]
     return code[fn.opened :]
 
@@ -61,7 +62,10 @@ def test_a_capture_of_sampling_finds_its_place_with_all_threads() -> None:
     (fix,) = [f for f in changes("nucleus.walk", "LAT304") if f.title.startswith("the walk along 1023 sums")]
     text = "\n".join(e.becomes for e in fix.edits)
     assert "c += own_n[step_n]; if (at_n < k && c > goal) k = at_n;" in text and "while" not in text
-    assert "if (t == 0) { k = found_n; part[0] = k; }" in text
+    assert "int k = found_n; float kept = 0;" in text and "part[0] = k" not in text
+    body = text[text.index("own_n[4]") :]  # lanes scan in front of the barrier that was there, and one is gone
+    assert body.count("__syncthreads") == 2 and body.index("sums_n[t / 32] =") < body.index("__syncthreads")
+    assert not any("barriers more" in cost for cost in fix.costs)
     assert fix.conditions[0].state == "proved" and fix.conditions[0].ran > 4
     assert any(c.state == "check" and "next to it" in c.holds for c in fix.conditions)
 
@@ -125,3 +129,43 @@ def test_other_walks_are_left_alone(lines: tuple[str, ...]) -> None:
 def test_what_comes_out_otherwise_is_not_printed() -> None:
     lines = alone(begin="float goal = goals[blockIdx.x + i], c = 0; int k = 0;")  # each thread its own
     assert compared(*lines) == 0
+
+
+def form(*lines: str) -> tuple[Form, str] | None:
+    one = walk(function(*lines), {})
+    best = sparing(one, 64, {}) if one is not None else None
+    return (best[0], put(one.fn, best[1])) if one is not None and best is not None else None
+
+
+LONG = (FILL, "if (i == 0) {", BEGIN, WALK, "at[0] = k;", "}", "__syncthreads();")
+FOUR = "for (int j = 0; j < 4; j++) p[4 * i + j] = x[blockIdx.x * 200 + 4 * i + j]; __syncthreads();"
+OWN = f"__shared__ float p[256]; __shared__ int at[2]; __shared__ int other[64]; int i = threadIdx.x; {FOUR}"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ((OWN, *LONG[1:], "y[blockIdx.x * 64 + i] = at[0] + 1000;"), Form(True, True)),
+        ((FILL, *LONG[1:], "y[blockIdx.x * 64 + i] = at[0] + 1000;"), Form(told=True)),
+        ((OWN, *LONG[1:], "int k = at[0]; __syncthreads(); other[i] = k; y[blockIdx.x * 64 + i] = other[i] + 1000;"),
+         Form(True, True, True)),
+        ((OWN, *LONG[1:], "other[i] = at[0]; __syncthreads(); y[blockIdx.x * 64 + i] = other[63 - i] + 1000;"),
+         Form(True, True)),  # the barrier is needed
+        ((OWN, *LONG[1:], "int k = at[0]; float u = p[k / 2]; __syncthreads(); p[i] = 3; "
+          "y[blockIdx.x * 64 + i] = u + k + p[i] + 1000;"), Form(True, True)),  # as far as data tell
+        ((OWN, *LONG[1:], "at[1] = 5; at[0] += 0; y[blockIdx.x * 64 + i] = at[0] + 1000;"), None),  # a race
+        ((OWN, *LONG[1:], "if (i == 0) at[0] += 2; __syncthreads(); y[blockIdx.x * 64 + i] = at[0] + 1000;"),
+         Form(True)),  # the place is counted on
+        ((OWN, *LONG[1:4], "y[blockIdx.x * 64] = k + 1000;", *LONG[5:]), Form(True)),  # who else asks for it
+        ((OWN, *LONG[1:], "__syncthreads(); y[blockIdx.x * 64 + i] = at[0] + 1000;"), Form(True)),  # asked for later
+    ],
+)  # fmt: skip
+def test_meetings_that_nobody_misses_are_left_out(lines: tuple[str, ...], expected: Form | None) -> None:
+    found = form(*lines)
+    assert (found and found[0]) == expected
+
+
+def test_fractions_are_read_as_what_they_were_read_as() -> None:
+    lines = (OWN.replace("int at[2]", "float at[2]"), *LONG[1:], "y[blockIdx.x * 64 + i] = 1000 + 2 * (at[0] / 2);")
+    found = form(*lines)
+    assert found is not None and "(float)found_n / 2" in found[1]

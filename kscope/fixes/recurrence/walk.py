@@ -7,27 +7,23 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.grammar import Unplayable
-from kscope.fixes.given.kinds import LETTERS
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import evaluated
 from kscope.fixes.given.text import Span, closing, plain
 from kscope.fixes.recurrence.linear import parsed
 from kscope.fixes.recurrence.rewritten import Side, alike, edits, numbers, sized
+from kscope.fixes.recurrence.scanned import FORMS, SYNC, VECTOR, WARP, Form, Walk, scanned
 from kscope.fixes.rows.compared import arrayed
 from kscope.fixes.rows.function import Function, function
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
-WARP = 32
 EACH = 16  # elements of a thread at most: more are longer than a walk is worth sharing this way (judged)
 LEAST = 64  # rounds of a walk that a scan is worth (judged)
-_SYNC = r"__syncthreads\s*\(\s*\)\s*;"
 _ALONE = re.compile(
-    rf"{_SYNC}\s*if\s*\(\s*(?:!\s*(?P<t>\w+(?:\.x)?)|(?P<u>\w+(?:\.x)?)\s*==\s*0)\s*\)\s*(?P<open>\{{)", re.ASCII
+    rf"{SYNC}\s*if\s*\(\s*(?:!\s*(?P<t>\w+(?:\.x)?)|(?P<u>\w+(?:\.x)?)\s*==\s*0)\s*\)\s*(?P<open>\{{)", re.ASCII
 )
 _WALK = re.compile(
     r"(?:while\s*\(\s*(?P<k>\w+)\s*<\s*(?P<n>[^;(){}]+)\)|for\s*\(\s*;\s*(?P<k2>\w+)\s*<\s*(?P<n2>[^;(){}]+);\s*"
@@ -36,27 +32,7 @@ _WALK = re.compile(
     r"(?P<step>(?:\w+\s*\+\+|\+\+\s*\w+)\s*;\s*)?\}"
 )
 _NEVER = re.compile(r"\b(?:asm|goto|extern|volatile|\w+_n)\b|\bthreadIdx\.[yz]|#\s*(?!pragma\s+unroll)\w")
-VECTOR = {"float": "float", "int": "int", "unsigned": "uint"}
 _TYPES = ("float", "double", "int", "unsigned")
-
-
-class Walk(Struct, frozen=True):
-    """`for (; place < many; place++) { sum += value; if (sum test goal) break; }`. `before`, `behind`: what the thread
-    does besides. `span`: of all that it does alone, with its test."""
-
-    fn: Function
-    thread: str
-    place: str
-    many: int
-    sum: str
-    kind: str
-    value: str
-    test: str
-    before: str
-    behind: str
-    span: tuple[int, int]
-    row: tuple[str, int, int] = ("", 0, 0)
-    """The shared array whose elements are added as they are, how many it has, and where its type is declared."""
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -68,15 +44,10 @@ def fixes(asked: Asked) -> list[Fix]:
     found = walk(fn, known)
     if found is None or block % WARP or not LEAST <= found.many <= EACH * block:
         return []
-    spans = scanned(found, block)
-    body = fn.code
-    for start, end, new in sorted(spans, reverse=True):
-        body = body[:start] + new + body[end:]
-    body = body[fn.opened :]
-    compared = alike(fn, Side(arrayed(fn.body), (2, 1), (block, 1)), Side(arrayed(body), (2, 1), (block, 1)), (),
-                     sized(fn, known, block, block))  # fmt: skip
-    if not compared:
+    best = sparing(found, block, known)
+    if best is None:
         return []
+    form, spans, compared = best
     code = setting.code
     barriers = total(code.executed, code.ran(code.where(lambda ins, op: ins.opcode == "BAR")))
     met = barriers / (launch.warps * launch.blocks)
@@ -104,10 +75,32 @@ def fixes(asked: Asked) -> list[Fix]:
                       how=f"{each} elements a thread, twice, 5 shuffles, a sum for each of {block // WARP} warps"),
             ],
             costs=[f"{block // WARP + 1} words of shared memory a block",
-                   f"2 barriers more, of {met:.3g} that a warp passes"],
+                   *([f"{form.meetings} barriers more, of {met:.3g} that a warp passes"] if form.meetings > 0 else [])],
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def sparing(found: Walk, block: int, known: Mapping[str, int]) -> tuple[Form, list[Span], int] | None:
+    """The form with the fewest meetings that is played and comes out the same, its spans, and results compared."""
+    fn, numbers_ = found.fn, sized(found.fn, known, block, block)
+    for form in FORMS:
+        spans = scanned(found, block, form)
+        if spans is None:
+            continue
+        old, new = (Side(arrayed(text), (2, 1), (block, 1)) for text in (fn.body, put(fn, spans)))
+        compared = alike(fn, old, new, (), numbers_)
+        if compared:
+            return form, spans, compared
+    return None
+
+
+def put(fn: Function, spans: Sequence[Span]) -> str:
+    """The function's body with spans put."""
+    body = fn.code
+    for start, end, new in sorted(spans, reverse=True):
+        body = body[:start] + new + body[end:]
+    return body[fn.opened :]
 
 
 def walk(fn: Function, known: Mapping[str, int]) -> Walk | None:
@@ -122,7 +115,7 @@ def _walk(fn: Function, alone: re.Match[str], known: Mapping[str, int]) -> Walk 
     end = closing(code, opened + 1)
     thread = alone["t"] or alone["u"]
     head = code[fn.opened + 1 : alone.start()]
-    if end is None or not re.match(rf"\s*{_SYNC}", code[end + 1 :]) or head.count("{") != head.count("}"):
+    if end is None or not re.match(rf"\s*{SYNC}", code[end + 1 :]) or head.count("{") != head.count("}"):
         return None
     inside = code[opened + 1 : end]
     walks = list(_WALK.finditer(inside))
@@ -134,9 +127,9 @@ def _walk(fn: Function, alone: re.Match[str], known: Mapping[str, int]) -> Walk 
     kind = _summed(m, place, before, behind)
     if many is None or not kind:
         return None
-    start = alone.end() - len(alone[0]) + re.match(_SYNC, alone[0]).end()  # type: ignore[union-attr]
+    start = alone.end() - len(alone[0]) + re.match(SYNC, alone[0]).end()  # type: ignore[union-attr]
     return Walk(fn, thread, place, many, m["c"], kind, m["value"], f"{m['test']} {m['goal'].strip()}", before, behind,
-                (start, end + 1), _row(fn, kind, place, m["value"], known))  # fmt: skip
+                (start, end + 1), alone.start(), _row(fn, kind, place, m["value"], known))  # fmt: skip
 
 
 def _row(fn: Function, kind: str, place: str, value: str, known: Mapping[str, int]) -> tuple[str, int, int]:
@@ -203,56 +196,3 @@ def _changed(node: object) -> set[str] | None:
 
 def _counted(loop: Sequence[Any]) -> set[str]:
     return {name for name, *_ in loop[1][2]} if loop[1][0] == "declare" else set()
-
-
-def _taken(found: Walk, each: int, block: int) -> tuple[list[str], list[Span]]:
-    """How a thread takes its elements: as a vector where its array is plain and long enough, once it is aligned."""
-    array, long, at = found.row
-    if each in (2, 4) and each * block <= long:
-        vector = f"{VECTOR[found.kind]}{each}"
-        parts = " ".join(f"own_n[{n}] = whole_n.{letter};" for n, letter in enumerate(LETTERS[:each]))
-        sums = " + ".join(f"own_n[{n}]" for n in range(each))
-        return [f"  const {vector} whole_n = ((const {vector}*){array})[{found.thread}];",
-                f"  {parts} upto_n = {sums};"], [(at, at, f" __align__({4 * each})")]  # fmt: skip
-    value = re.sub(rf"\b{found.place}\b", "at_n", found.value)
-    return ["  #pragma unroll",
-            f"  for (int step_n = 0; step_n < {each}; step_n++) {{ const int at_n = {found.thread} * {each} + step_n; "
-            f"own_n[step_n] = at_n < {found.many} ? {value} : 0; upto_n += own_n[step_n]; }}"], []  # fmt: skip
-
-
-def scanned(found: Walk, block: int) -> list[Span]:
-    """What the block does instead."""
-    t, kind, place = found.thread, found.kind, found.place
-    each, warps = -(-found.many // block), block // WARP
-
-    before = found.before.strip()
-    taken, aligned = _taken(found, each, block)
-    lines = [
-        "\n  {",
-        *([f"  {before}"] if before else []),
-        f"  __shared__ __align__(16) {kind} sums_n[{warps}]; __shared__ int found_n;",
-        f"  {kind} own_n[{each}], upto_n = 0;",
-        *taken,
-        "  #pragma unroll",
-        f"  for (int far_n = 1; far_n < {WARP}; far_n *= 2) {{ "
-        f"const {kind} left_n = __shfl_up_sync(~0u, upto_n, far_n); if ({t} % {WARP} >= far_n) upto_n += left_n; }}",
-        f"  if ({t} % {WARP} == {WARP - 1}) sums_n[{t} / {WARP}] = upto_n;",
-        f"  if ({t} == 0) found_n = {found.many};",
-        f"  const {kind} lower_n = __shfl_up_sync(~0u, upto_n, 1);",
-        "  __syncthreads();",
-        f"  {found.sum} = {t} % {WARP} ? lower_n : 0;",
-        "  #pragma unroll",
-        f"  for (int warp_n = 0; warp_n < {warps}; warp_n++) {{ const {kind} one_n = sums_n[warp_n]; "
-        f"if (warp_n < {t} / {WARP}) {found.sum} += one_n; }}",
-        f"  {place} = {found.many};",
-        "  #pragma unroll",
-        f"  for (int step_n = 0; step_n < {each}; step_n++) {{ const int at_n = {t} * {each} + step_n; "
-        f"{found.sum} += own_n[step_n]; "
-        f"if (at_n < {place} && {found.sum} {found.test}) {place} = at_n; }}",
-        f"  const int left_n = __shfl_up_sync(~0u, {place}, 1);",
-        f"  if ({place} < {found.many} && ({t} % {WARP} == 0 || left_n == {found.many})) atomicMin(&found_n, {place});",
-        "  __syncthreads();",
-        *([f"  if ({t} == 0) {{ {place} = found_n; {found.behind.strip()} }}"] if found.behind.strip() else []),
-        "}",
-    ]
-    return [(*found.span, "\n".join(lines)), *aligned]
