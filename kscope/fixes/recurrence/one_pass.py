@@ -28,7 +28,7 @@ FROM = {"float": ("__float_as_uint({})", "__uint_as_float({})"), "int": ("(unsig
 BODY = """{{
   __shared__ {t} part[{warps}];
   __shared__ int own[3];
-  if (threadIdx.x == 0) {{ own[0] = {name}_turn[1]; own[1] = atomicAdd(&{name}_turn[0], 1); }}
+  if (threadIdx.x == 0) {{ own[0] = {name}_turn[1]; __threadfence(); own[1] = atomicAdd(&{name}_turn[0], 1); }}
   __syncthreads();
   const int half = own[0], tile = own[1];
   volatile unsigned long long* state = {name}_state + half * {room};
