@@ -215,7 +215,7 @@ def test_a_grid_with_a_rest_or_too_small_is_left() -> None:
 
 def test_long_rows_keep_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
     of = setting("best4.block")
-    length, _ = warps._row(of, warps.function(of), 256, {})  # type: ignore[arg-type]
+    length, _ = warps.row(of, warps.function(of), 256, {})  # type: ignore[arg-type]
     assert length == 672  # 384 elements, and what was found before, compared with each
     monkeypatch.setattr(warps, "MOST_ROUNDS", 2)
     of.code.found.clear()

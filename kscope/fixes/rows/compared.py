@@ -59,21 +59,24 @@ class Same(Struct, frozen=True):
         )  # fmt: skip
 
 
-def same(fn: Function, old: Sequence[Side], new: Sequence[Side], known: Mapping[str, int]) -> Same | None:
-    """old, new: launches of one block and of several, pair by pair. None where a result is another one, or too little
-    could be played."""
-    tried = [(size, n % len(old)) for n, size in enumerate(SIZES)] if fn.numbers else [(0, n) for n in range(len(old))]
+def same(
+    fn: Function, old: Sequence[Side], new: Sequence[Side], known: Mapping[str, int], *, longest: int = 0
+) -> Same | None:  # fmt: skip
+    """old, new: launches of one block and of several, pair by pair. longest: a size besides, where the new ones must
+    load nothing that the old ones do not. None where a result is another one, or too little could be played."""
+    sizes = sorted({*SIZES, longest, longest + 1}) if longest else SIZES
+    tried = [(size, n % len(old)) for n, size in enumerate(sizes)] if fn.numbers else [(0, n) for n in range(len(old))]
     for drawn in ("several", "real"):
         compared, played, more = 0, 0, 0
         for size, n in tried:
-            one = both(fn, (old[n], new[n]), size, drawn, known)
+            one = both(fn, (old[n], new[n]), size, drawn, known, loads=bool(longest))
             if one is None:
                 continue
             if not one[0]:
                 return None
             played, compared, more = played + (one[1] > 0), compared + one[1], one[2]
         if played >= LEAST:
-            few = [both(fn, (old[n], new[n]), size, "few", known) for size, n in tried[1:]]
+            few = [both(fn, (old[n], new[n]), size, "few", known, loads=bool(longest)) for size, n in tried[1:]]
             ties = any(one is not None and not one[0] for one in few)
             if ties and _COMPARED.search(fn.body) is None:
                 return None
@@ -82,14 +85,17 @@ def same(fn: Function, old: Sequence[Side], new: Sequence[Side], known: Mapping[
 
 
 def both(
-    fn: Function, sides: tuple[Side, Side], size: int, drawn: str, known: Mapping[str, int]
+    fn: Function, sides: tuple[Side, Side], size: int, drawn: str, known: Mapping[str, int], *, loads: bool = False
 ) -> tuple[bool, int, int] | None:  # fmt: skip
     """(whether both leave the same, results that are written, words of shared memory more) in launches of numbers as
-    large as `size`, on numbers that are drawn so; None where the first one cannot be played."""
+    large as `size`, on numbers that are drawn so; None where the first one cannot be played. loads: whether the second
+    one may load no more."""
     first, second = (_made(fn, side, size, drawn, known) for side in sides)
     if first is None:
         return None
     if second is None:
+        return False, 0, 0
+    if loads and any((second[2][name] & ~first[2][name]).any() for name in first[2]):
         return False, 0, 0
     written = 0
     for name, kind in fn.pointers.items():
@@ -109,8 +115,8 @@ def _near(one: Any, other: Any, drawn: str) -> bool:
 
 def _made(
     fn: Function, side: Side, size: int, drawn: str, known: Mapping[str, int]
-) -> tuple[dict[str, Any], int] | None:
-    """The memory that a launch leaves, and the words of shared memory that a block of it has."""
+) -> tuple[dict[str, Any], int, Mapping[str, Any]] | None:
+    """The memory that a launch leaves, the words of shared memory that a block of it has, and what is loaded."""
     from kscope.fixes.given.played import Rules, play
 
     memory = {name: _drawn(name, kind, drawn).copy() for name, kind in fn.pointers.items()}
@@ -120,7 +126,7 @@ def _made(
         played = play(_NAMED.sub(str(HUGE), arrayed(side.body)), side.grid, side.block, memory, numbers, rules)
     except Unplayable:
         return None
-    return memory, played.shared
+    return memory, played.shared, played.read
 
 
 def arrayed(body: str) -> str:

@@ -52,7 +52,7 @@ class _Quads:
         if any(one[0] in ("barrier", "meeting", "return") for one in inside(body)):
             return False
         self.stored = {self.array(one) for one in changed if one[0] != "name"}
-        for one in self.always(self.body):
+        for one in always(self.body):
             self.noted(one)
         return bool(self.found)
 
@@ -65,24 +65,13 @@ class _Quads:
         right = test[1] == "<" and test[2] == self.k and step == ("assign", "+=", self.k, lanes)
         return right and self.end[0] in ("name", "number")
 
-    def always(self, nodes: list[Node]) -> Iterator[Node]:
-        """What every round comes to."""
-        for node in nodes:
-            if node[0] in ("for", "if"):
-                continue
-            yield node
-            if node[0] == "choose" or (node[0] == "binary" and node[1] in ("&&", "||")):
-                yield from self.always([node[1] if node[0] == "choose" else node[2]])
-            else:
-                yield from self.always(list(parts(node)))
-
     def array(self, place: Node) -> str:
         """The parameter that a place lies in; "" where that is not told."""
         name = place[1][1] if place[0] == "index" and place[1][0] == "name" else ""
         while name in self.leads:
             value = self.leads[name]
-            terms = list(_terms(value)) if value is not None else []
-            name = terms[0][1] if terms and terms[0][0] == "name" else ""
+            every = list(terms(value)) if value is not None else []
+            name = every[0][1] if every and every[0][0] == "name" else ""
         return name
 
     def noted(self, one: Node) -> None:
@@ -99,18 +88,18 @@ class _Quads:
 
     def even(self, one: Node) -> bool:
         """Whether an index is k and else multiples of four."""
-        terms = list(_terms(one[2]))
-        if terms.count(self.k) != 1:
+        every = list(terms(one[2]))
+        if every.count(self.k) != 1:
             return False
-        terms.remove(self.k)
+        every.remove(self.k)
         name = one[1][1]
         while name in self.leads:
             value = self.leads[name]
-            first, *more = list(_terms(value)) if value is not None else [("number", "1")]
+            first, *more = list(terms(value)) if value is not None else [("number", "1")]
             if first[0] != "name":
                 return False
-            terms, name = [*terms, *more], first[1]
-        return all(self.multiple(t) for t in terms)
+            every, name = [*every, *more], first[1]
+        return all(self.multiple(t) for t in every)
 
     def multiple(self, term: Node) -> bool:
         while term[0] == "cast":
@@ -152,9 +141,21 @@ class _Quads:
         return replaced(body, how)
 
 
-def _terms(node: Node) -> Iterator[Node]:
+def terms(node: Node) -> Iterator[Node]:
     if node[0] == "binary" and node[1] == "+":
-        yield from _terms(node[2])
-        yield from _terms(node[3])
+        yield from terms(node[2])
+        yield from terms(node[3])
     else:
         yield node
+
+
+def always(nodes: list[Node]) -> Iterator[Node]:
+    """What every round comes to."""
+    for node in nodes:
+        if node[0] in ("for", "if"):
+            continue
+        yield node
+        if node[0] == "choose" or (node[0] == "binary" and node[1] in ("&&", "||")):
+            yield from always([node[1] if node[0] == "choose" else node[2]])
+        else:
+            yield from always(list(parts(node)))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved
@@ -16,15 +16,15 @@ from kscope.fixes.given.text import Text, outside, shape, spans_edited
 from kscope.fixes.rows.compared import Same, Side, same
 from kscope.fixes.rows.function import Function, constants, function, sized
 from kscope.fixes.rows.inlined import Callee, callees, inlined
-from kscope.fixes.rows.loaded import loaded
+from kscope.fixes.rows.loaded import few, lengths, row
 from kscope.fixes.rows.own import in_registers
 from kscope.fixes.rows.parts import in_parts
+from kscope.fixes.rows.passes import passes
 from kscope.fixes.rows.quads import FOUR
-from kscope.fixes.rows.regrouped import WARP, applied, fors, kept, regrouped, renamed, repeated, rounds
+from kscope.fixes.rows.regrouped import WARP, applied, fors, kept, regrouped, renamed, rounds
 from kscope.fixes.rows.syntax import tree
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
-SECTOR = 32
 LEAST_BLOCK = 64  # threads of a block that has a row, of which a warp is a part
 MOST_ROUNDS = 4  # of a block along a row: longer rows keep its lanes busy (judged)
 OWN_ROUNDS = 2  # of a lane along a short row, that fewer lanes make instead of idling (judged)
@@ -37,7 +37,8 @@ OWN = 0.25  # of them, where a warp does what several did (judged)
 class Changed(Struct, frozen=True):
     """The function's new text, the values of its template, lanes of a row and rows of a block. exact: no operation has
     another place, so that results are the same to the last bit. more: registers of a thread more. aligned: parameters
-    through which a lane loads 16 bytes. over: what it divides by once."""
+    through which a lane loads 16 bytes. over: what it divides by once. most: elements of a row that a lane keeps in
+    registers, with the others of its row; asked: arrays whose elements are loaded only where they are needed."""
 
     text: str
     values: Mapping[str, int]
@@ -49,6 +50,8 @@ class Changed(Struct, frozen=True):
     more: int = 0
     aligned: tuple[str, ...] = ()
     over: tuple[str, ...] = ()
+    most: int = 0
+    asked: tuple[str, ...] = ()
 
     @property
     def block(self) -> tuple[int, ...]:
@@ -81,14 +84,14 @@ def _changed(setting: Setting, fn: Function) -> Changed | None:
     stand for several threads each."""
     assert setting.launch is not None
     block, known = setting.launch.block[0], constants(setting.lines(fn.file), fn.code)
-    length, bytes_ = _row(setting, fn, block, known)
+    length, bytes_ = row(setting, fn, block, known)
     if not 0 < length <= MOST_ROUNDS * block:
         return None
-    few, fewest = _few(length / OWN_ROUNDS, bytes_), _few(length / FOUR, bytes_ * FOUR)
+    short, fewest = few(length / OWN_ROUNDS, bytes_), few(length / FOUR, bytes_ * FOUR)
     ways: list[tuple[Way, int, int]] = [(_wide, lanes, 1) for lanes in sorted({fewest, WARP})]
-    ways += [(_held, lanes, 1) for lanes in sorted({few, WARP})]
+    ways += [(_held, lanes, 1) for lanes in sorted({short, WARP})]
     several: list[tuple[Way, int, int]] = [(_held, WARP, block // WARP)] if block // WARP <= MOST_PARTS else []
-    spread: list[tuple[Way, int, int]] = [(_regrouped, lanes, 1) for lanes in sorted({few, WARP})]
+    spread: list[tuple[Way, int, int]] = [(_regrouped, lanes, 1) for lanes in sorted({short, WARP})]
     ways += spread + several if rounds(fn, block, {**known, **fn.values}) else several + spread
     for make, lanes, each in ways:
         rows = _rows(setting, lanes)
@@ -101,14 +104,6 @@ def _changed(setting: Setting, fn: Function) -> Changed | None:
     if whole is None or played is None or played.ties:
         return None
     return Changed(whole, fn.values, WARP, rows, _rewritten(setting, fn, whole), played, exact=True)
-
-
-def _few(length: float, bytes_: int) -> int:
-    """As few lanes as a row of so many accesses, of so many bytes, takes in one round."""
-    few = WARP
-    while few > 1 and (few // 2) * bytes_ >= SECTOR and few // 2 >= length:
-        few //= 2
-    return few
 
 
 def _regrouped(
@@ -141,8 +136,25 @@ def _held(
     played = _same(setting, fn, found.text, lanes, rows, found.values, known)
     if played is None or (each > 1 and played.ties):
         return None
-    return Changed(found.text, found.values, lanes, rows, _rewritten(setting, fn, found.text), played, found.exact,
-                   found.more, found.aligned, found.over)  # fmt: skip
+    one = Changed(found.text, found.values, lanes, rows, _rewritten(setting, fn, found.text), played, found.exact,
+                  found.more, found.aligned, found.over)  # fmt: skip
+    return one if wide or each > 1 else _remembered(setting, fn, one, known)
+
+
+def _remembered(setting: Setting, fn: Function, one: Changed, known: Mapping[str, int]) -> Changed:
+    """The same with a row's elements in registers where lanes go along it several times, if that comes out the same and
+    loads nothing else."""
+    assert setting.launch is not None
+    known = {**known, **fn.values}
+    found = passes(fn, one.text, one.lanes, one.values, lengths(setting, fn, setting.launch.block[0], known))
+    if found is None:
+        return one
+    played = _same(setting, fn, found.text, one.lanes, one.rows, one.values, known, longest=found.most)
+    if played is None:
+        return one
+    edits = _rewritten(setting, fn, found.text)
+    return structs.replace(one, text=found.text, edits=edits, played=played, more=one.more + found.words,
+                           most=found.most, asked=found.asked)  # fmt: skip
 
 
 def _wide(
@@ -162,24 +174,6 @@ def _rows(setting: Setting, lanes: int) -> int:
     return next((n for n in found if n > 1), 0)
 
 
-def _row(setting: Setting, fn: Function, block: int, known: Mapping[str, int]) -> tuple[float, int]:
-    """Elements of a row, the mean, and bytes of one: what lanes loaded in the loops along it, by the loops around them;
-    of an element or a few a thread all of them. 0 where that is not known."""
-    code, launch = setting.code, setting.launch
-    assert launch is not None
-    lanes = getattr(code, "threads", None)
-    lanes = lanes if lanes is not None and any(lanes) else [n * WARP for n in code.executed]
-    along = rounds(fn, block, {**known, **fn.values})
-    if not along:
-        return float(block * max(kept(fn).values(), default=1)), 4
-    found = []
-    for loop in along:
-        first, last = (fn.first + fn.code.count("\n", 0, at) for at in (loop.start, loop.body[1]))
-        most, narrow = loaded(code, fn.file, range(first, last + 1), lanes)
-        found.append((most / launch.blocks / repeated(fn, loop), narrow))
-    return max(n for n, _ in found), min(b for _, b in found)
-
-
 def _called(setting: Setting, fn: Function) -> dict[str, Callee]:
     body = tree(fn.body)
     return callees(setting.lines(fn.file), body) if body is not None else {}
@@ -187,8 +181,9 @@ def _called(setting: Setting, fn: Function) -> dict[str, Callee]:
 
 def _same(
     setting: Setting, fn: Function, text: str, lanes: int, rows: int, values: Mapping[str, int],
-    known: Mapping[str, int],
+    known: Mapping[str, int], *, longest: int = 0,
 ) -> Same | None:  # fmt: skip
+    """longest: length of a row that is played too, and loads nothing that was not loaded."""
     assert setting.launch is not None
     block, called = setting.launch.block[0], _called(setting, fn)
     start = text.index("{", len(fn.code[: fn.opened].rstrip()))
@@ -199,7 +194,7 @@ def _same(
         return None
     old = [Side(body, (rows * n, 1), (block, 1), fn.values) for n in (1, 2)]
     new = [Side(other, (n, 1), shaped, values) for n in (1, 2)]
-    return same(fn, old, new, known)
+    return same(fn, old, new, known, longest=longest)
 
 
 def _fits(setting: Setting, fn: Function, one: Changed) -> bool:
@@ -255,9 +250,13 @@ def _fix(asked: Asked, fn: Function, one: Changed) -> Fix:
             Proof(what="threads a row", before=block, after=one.lanes, unit="threads",
                   how=f"{launch.blocks} rows, as many as blocks were launched"),
         ],
-        costs=[f"{more} bytes of shared memory a block more"] if more > 0 else [],
+        costs=[*([f"{more} bytes of shared memory a block more"] if more > 0 else []), *_longer(one)],
         price=asked.finding.estimate,
     )  # fmt: skip
+
+
+def _longer(one: Changed) -> list[str]:
+    return [f"rows of more than {one.most} elements are loaded in each pass, as before"] if one.most else []
 
 
 def _met(one: Changed, barriers: int) -> str:
@@ -283,6 +282,10 @@ def _conditions(asked: Asked, fn: Function, one: Changed) -> list[Condition]:
     if one.aligned:
         out.append(Condition(holds=f"{', '.join(one.aligned)} at multiples of 16 bytes", state="check",
                              why="lanes load four neighbours at once"))  # fmt: skip
+    if one.asked:
+        why = "they are loaded at once, and were only where it was needed"
+        holds = f"all elements of a row of {', '.join(one.asked)} are there"
+        out.append(Condition(holds=holds, state="check", why=why))
     if one.played.ties:
         why = "lanes meet in another order: played on numbers that repeat, results differ"
         out.append(Condition(holds="of equal values either may be taken", state="check", why=why))
