@@ -37,7 +37,7 @@ def test_a_capture_gives_every_block_as_many_rows() -> None:
     text = first.edits[0].becomes
     assert "value0_n[step_n] = r < to_n ? x[(r * 128) + threadIdx.x] : 0;" in text and "s += value0_n[step_n];" in text
     assert "atomicAdd(&y[run_n * 128 + threadIdx.x], s);" in text
-    assert "if (start[middle_n] <= from_n) run_n = middle_n; else behind_n = middle_n;" in text
+    assert "__syncthreads_count(probe_n < behind_n && start[probe_n] <= from_n);" in text
     assert first.conditions[0].state == "proved" and first.conditions[0].ran > 1000
     checks = {c.holds for c in first.conditions if c.state == "check"}
     assert {"start never goes down", "y is zero before the launch"} < checks
@@ -84,6 +84,23 @@ def test_other_work_of_a_block_is_left_alone(lines: tuple[str, ...]) -> None:
 def test_sums_that_several_blocks_store_at_one_place_are_not_played() -> None:
     assert ragged(BOUNDS, SUM, "out[threadIdx.x] = s;") is not None
     assert not compared(BOUNDS, SUM, "out[threadIdx.x] = s;")
+
+
+def test_a_wrong_search_or_a_missing_barrier_is_seen() -> None:
+    one = ragged(BOUNDS, SUM, STORE)
+    assert one is not None
+    ((start, end, text),) = spans(one)
+    for old, new in (
+        ("(thread_n + 1) * skip_n", "thread_n * skip_n"),
+        ("row_n < end_n && ", ""),
+        ("    __syncthreads();\n    #pragma", "    #pragma"),
+        ("begin_n > at_n ? begin_n : at_n", "begin_n"),
+    ):
+        assert old in text
+        with pytest.MonkeyPatch.context() as patch:
+            wrong = text.replace(old, new)
+            patch.setattr("kscope.fixes.recurrence.ragged.spans", lambda found, wrong=wrong: [(start, end, wrong)])
+            assert not _played(one, 1, (32, 1, 1), {"wide": 32}), old
 
 
 def test_the_store_becomes_a_part_that_is_added() -> None:

@@ -232,6 +232,9 @@ class _Threads(Leaving, Operators):
             return self.value(("deref", node[2][0]))
         given = [self.value(x) for x in node[2]]
         self.pay(self.threads)
+        if node[1] == "__syncthreads_count":
+            self._do_barrier(("barrier",))
+            return np.bincount(self.block[self.on & (given[0] != 0)], minlength=self.blocks)[self.block]
         if node[1] == "atomicAdd" and self.tickets:
             return self.joined(node[1], *given)
         if node[1] in self.opaque:

@@ -23,11 +23,11 @@ from kscope.model.lazily import np
 ADDED = ("float", "double", "int", "unsigned", "unsigned int")  # that atomicAdd takes
 MOST = "instructions of the SM that executes most over the mean"  # the finding's (GRD403)
 NAMED = 3  # names for names that are looked up
-AT_ONCE = 16  # rows of a block that are loaded before they are added (judged)
+AT_ONCE = 32  # values of a thread that are loaded before they are added (judged)
 RUNS = 6  # that are played
 WAVES = 2  # of blocks that the device should have, so that none waits for another (judged)
 PLACES = 256  # that whole numbers in arrays lead to
-MEANS = (2, 9, 40)  # rows of a run that is played
+MEANS, SHORT = (2, 9, 40), (1, 2)  # rows of a run that is played, and where there are more than threads
 _STORE = re.compile(r"\s*(?P<name>\w+)\s*\[(?P<at>[^;=]*)\]\s*=(?!=)\s*(?P<value>\w+)\s*;")
 _NEXT = re.compile(r"(?P<array>\w+)\[blockIdx\.x\]")
 
@@ -80,7 +80,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 Proof(what=MOST, before=uneven, after=1, how="every block has as many rows, but for the last one"),
             ],
             costs=["sums in another order from run to run",
-                   f"a search in {found.array} for each block"],
+                   f"a search in {found.array} for each block, a barrier or two for {at_once(found)} rows"],
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
@@ -132,23 +132,36 @@ def _stores(fn: Function, tail: str) -> tuple[tuple[str, str, str], ...]:
 
 def spans(found: Runs) -> list[Span]:
     one, fn, array = found.one, found.one.fn, found.array
-    kind = one.loop.kind
-    inner = _together(found) or _one_by_one(found)
+    kind, many = one.loop.kind, at_once(found)
+    inner = _together(found, many) or f"{_search(array)}\n  {_one_by_one(found)}"
     text = (
         "{\n"
-        f"  const int runs_n = gridDim.x, blocks_n = runs_n * gridDim.y;\n"
+        "  const int runs_n = gridDim.x, blocks_n = runs_n * gridDim.y, threads_n = blockDim.x * blockDim.y;\n"
+        "  const int thread_n = threadIdx.y * blockDim.x + threadIdx.x;\n"
         f"  const {kind} first_n = {array}[0], rows_n = {array}[runs_n] - first_n;\n"
-        f"  const {kind} per_n = (rows_n + blocks_n - 1) / blocks_n;\n"
+        f"  const {kind} per_n = ((rows_n + blocks_n - 1) / blocks_n + {many - 1}) / {many} * {many};\n"
         f"  const {kind} from_n = first_n + per_n * ({kind})(blockIdx.y * runs_n + blockIdx.x);\n"
         f"  const {kind} to_n = from_n + per_n < first_n + rows_n ? from_n + per_n : first_n + rows_n;\n"
         "  if (from_n >= to_n) return;\n"
-        "  int run_n = 0, behind_n = runs_n;\n"
-        "  while (behind_n - run_n > 1) {\n"
-        "    const int middle_n = (run_n + behind_n) / 2;\n"
-        f"    if ({array}[middle_n] <= from_n) run_n = middle_n; else behind_n = middle_n;\n"
-        f"  }}\n  {inner}\n}}"
+        f"  int run_n = 0;\n  {inner}\n}}"
     )
     return [(fn.opened, len(fn.code), text)]
+
+
+def at_once(found: Runs) -> int:
+    """Rows of a block that are loaded before they are added."""
+    return max(1, AT_ONCE // len(found.one.rounds))
+
+
+def _search(array: str) -> str:
+    """The run that a block's first row is of: as many places are looked at in a round as it has threads."""
+    return (
+        "for (int behind_n = runs_n; behind_n - run_n > 1;) {\n"
+        "    const int skip_n = (behind_n - run_n + threads_n - 1) / threads_n, "
+        "probe_n = run_n + (thread_n + 1) * skip_n;\n"
+        f"    run_n += skip_n * __syncthreads_count(probe_n < behind_n && {array}[probe_n] <= from_n);\n"
+        "    behind_n = run_n + skip_n < behind_n ? run_n + skip_n : behind_n;\n  }"
+    )
 
 
 def _added(found: Runs) -> str:
@@ -157,11 +170,12 @@ def _added(found: Runs) -> str:
     return re.sub(r"\bblockIdx\.x\b", "run_n", add)
 
 
-def _together(found: Runs) -> str:
-    """Rows of all runs in one loop, many of them on their way at once; "" where what a row adds depends on its run."""
-    one, loop = found.one, found.one.loop
+def _together(found: Runs, many: int) -> str:
+    """Rows of all runs in one loop, so many of them on their way at once while their runs are looked up; "" where what
+    a row adds depends on its run."""
+    one, loop, array = found.one, found.one.loop, found.array
     kind, updates = loop.kind, [r for r in one.rounds if isinstance(r, Update)]
-    own = re.sub(rf"(?<![\w.])(?:{loop.start}|{loop.end})\s*=\s*{found.array}\s*\[[^][]*\]", "", one.head)
+    own = re.sub(rf"(?<![\w.])(?:{loop.start}|{loop.end})\s*=\s*{array}\s*\[[^][]*\]", "", one.head)
     if len(updates) != len(one.rounds) or not all(re.fullmatch(r"\w+", side) for side in (loop.start, loop.end)):
         return ""
     asks = " ".join([*(u.form.rest for u in updates), *(at for _, at, _ in found.stores)])
@@ -170,18 +184,25 @@ def _together(found: Runs) -> str:
     if re.search(rf"(?<![\w.])(?:{loop.start}|{loop.end})\b", asks):
         return ""
     head = re.sub(r"\s*\n\s*", " ", re.sub(r"\bblockIdx\.x\b", "run_n", one.head).strip())
-    values = [f"{one.states[u.form.state]} value{n}_n[{AT_ONCE}];" for n, u in enumerate(updates)]
+    values = [f"{one.states[u.form.state]} value{n}_n[{many}];" for n, u in enumerate(updates)]
     load = [f"value{n}_n[step_n] = {loop.name} < to_n ? {bare(u.form.rest)} : 0;" for n, u in enumerate(updates)]
     add = [f"{u.form.state} += value{n}_n[step_n];" for n, u in enumerate(updates)]
     zero = " ".join(f"{s} = 0;" for s in one.states)
-    each = f"#pragma unroll\n    for (int step_n = 0; step_n < {AT_ONCE}; step_n++)"
+    each = f"#pragma unroll\n    for (int step_n = 0; step_n < {many}; step_n++)"
+    search = _search(array).replace("\n", "\n  ")
     return (
-        f"{head}\n  {kind} end_n = {found.array}[run_n + 1];\n"
-        f"  for ({kind} at_n = from_n; at_n < to_n; at_n += {AT_ONCE}) {{\n    {' '.join(values)}\n    {each} {{\n"
-        f"      const {kind} {loop.name} = at_n + step_n; {' '.join(load)}\n    }}\n    {each} {{\n"
-        f"      while (at_n + step_n < to_n && at_n + step_n >= end_n) "
-        f"{{ {_added(found)} {zero} run_n++; end_n = {found.array}[run_n + 1]; }}\n"
-        f"      {' '.join(add)}\n    }}\n  }}\n  {_added(found)}"
+        f"__shared__ int run_of_n[{many}];\n  {head}\n"
+        f"  for ({kind} at_n = from_n; at_n < to_n; at_n += {many}) {{\n    {' '.join(values)}\n    {each} {{\n"
+        f"      const {kind} {loop.name} = at_n + step_n; {' '.join(load)}\n    }}\n"
+        f"    if (at_n == from_n)\n    {search}\n"
+        f"    const {kind} stop_n = at_n + {many} < to_n ? at_n + {many} : to_n;\n"
+        f"    for (int of_n = run_n + thread_n; of_n < runs_n && {array}[of_n] < stop_n; of_n += threads_n) {{\n"
+        f"      const {kind} begin_n = {array}[of_n], end_n = {array}[of_n + 1];\n"
+        f"      for ({kind} row_n = begin_n > at_n ? begin_n : at_n; row_n < end_n && row_n < stop_n; row_n++)\n"
+        "        run_of_n[row_n - at_n] = of_n;\n    }\n    __syncthreads();\n"
+        f"    {each} {{\n      if (at_n + step_n < to_n) {{\n"
+        f"        if (run_of_n[step_n] != run_n) {{ {_added(found)} {zero} run_n = run_of_n[step_n]; }}\n"
+        f"        {' '.join(add)}\n      }}\n    }}\n    __syncthreads();\n  }}\n  {_added(found)}"
     )
 
 
@@ -205,17 +226,22 @@ def _one_by_one(found: Runs) -> str:
 def _played(found: Runs, more: int, block: Sequence[int], known: dict[str, int]) -> int:
     fn = found.one.fn
     shape = (block[0], block[1] * block[2])
-
-    def drawn(name: str, kind: str, size: int) -> Any:
-        made = np.random.default_rng([size, *map(ord, name)])
-        if name == found.array:
-            return np.pad(np.cumsum(made.integers(0, 2 * size + 1, RUNS + 1)), (0, CELLS - RUNS - 1))
-        if name in {to for to, _, _ in found.stores}:
-            return np.zeros(CELLS, dtype=np.int64)
-        return made.integers(1, 1 << 20 if kind in FLOATS else PLACES, CELLS)
-
     if block[2] > 1:
         return 0
-    (_, _, new), = spans(found)
-    return alike(fn, Side(fn.body, (RUNS, 1), shape), Side(new, (RUNS, more), shape), (), known, sizes=MEANS,
-                 drawn=drawn)  # fmt: skip
+    (_, _, new), compared = spans(found)[0], 0
+    for many, sizes in ((RUNS, MEANS), (block[0] * block[1] + RUNS, SHORT)):  # fewer than threads look for, and more
+
+        def drawn(name: str, kind: str, size: int, many: int = many) -> Any:
+            made = np.random.default_rng([size, *map(ord, name)])
+            if name == found.array:
+                return np.pad(np.cumsum(made.integers(0, 2 * size + 1, many + 1)), (0, CELLS - many - 1))
+            if name in {to for to, _, _ in found.stores}:
+                return np.zeros(CELLS, dtype=np.int64)
+            return made.integers(1, 1 << 20 if kind in FLOATS else PLACES, CELLS)
+
+        sides = Side(fn.body, (many, 1), shape), Side(new, (many, more), shape)
+        same = alike(fn, *sides, (), known, sizes=sizes, drawn=drawn)
+        if not same:
+            return 0
+        compared += same
+    return compared
