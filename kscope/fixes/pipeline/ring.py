@@ -10,7 +10,7 @@ from kscope.fixes.given.conditions import not_written, proved, reads, shown, wri
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Span, Text, by_line, kernel_text, loops, spans_edited
+from kscope.fixes.given.text import Span, Text, by_line, by_lines, kernel_text, loops, spans_edited
 from kscope.fixes.pipeline.copies import Tile
 from kscope.fixes.pipeline.rounds import SHARED, Round, given, live, numbers, read, tiles
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
@@ -51,7 +51,8 @@ def fixes(asked: Asked) -> list[Fix]:
     instance, lines = given(setting, text), setting.lines(text.file)
     way = live(text.code, instance.values)
     held = tiles(way, numbers(setting, text, instance), launch.shared_dynamic, instance.types)
-    around = "\n".join(lines)
+    files = sorted({ins.file for ins in code.program.instructions if ins.file is not None} - {text.file})
+    around = "\n".join([*lines, *(line for file in files for line in setting.lines(file))])
     every = [r for one in loops(way) if (r := read(way, one, held, around, instance.types)) is not None]
     if len(every) != 1 or _NAMES.search(way):
         return []
@@ -194,7 +195,8 @@ def _edits(setting: Setting, text: Text, one: Round, slots: int, bytes_: int) ->
         f"  __syncthreads(); }}"
     )
     declared = _declared(setting, text, one, slots, bytes_)
-    return spans_edited(setting, text, [*by_line(text.code, (loop.span[0], loop.body[1], new)), *declared])
+    gone = by_lines(text.code, [(*span, "") for span in one.gone])
+    return spans_edited(setting, text, [*by_line(text.code, (loop.span[0], loop.body[1], new)), *declared, *gone])
 
 
 def _tiles(one: Round, bytes_: int) -> str:

@@ -13,6 +13,7 @@ from kscope.fixes.given.source import constants, evaluated, split_declarators
 from kscope.fixes.given.text import Loop, Text, closing, declared_at, outside, statement_end
 from kscope.fixes.pipeline.copies import Copies, Tile
 from kscope.fixes.pipeline.effects import changed, touched
+from kscope.fixes.pipeline.inlined import as_numbers, moved_in, written_out
 from kscope.fixes.rows.function import constants as defined
 
 _SYNC = re.compile(r"__syncthreads\s*\(\s*\)\s*;")
@@ -33,13 +34,14 @@ _POINTERS = re.compile(
 
 class Round(Struct, frozen=True):
     """A loop that copies, waits, uses and waits. `copy`: by cp.async; `tiles`: what it fills; `stores`: in how many
-    places of the text."""
+    places of the text; `gone`: what stands in front of the loop and is written out in its rounds."""
 
     loop: Loop
     copy: str
     use: str
     tiles: tuple[Tile, ...]
     stores: int
+    gone: tuple[tuple[int, int], ...] = ()
 
 
 class Given(Struct, frozen=True):
@@ -167,19 +169,25 @@ def read(code: str, loop: Loop, tiles: Sequence[Tile], around: str, types: Mappi
     inside = any(p.count("{") != p.count("}") for p in (copy, use))
     if inside or "#" in code[: loop.span[0]].rstrip().rpartition("\n")[2]:
         return None  # a barrier inside of something, or a pragma that is for the loop
+    copy, gone = written_out(copy, code, loop, around)
     copy, use, onward = _onward(copy, use, code[loop.body[1] :])
     taken = Copies(code, {loop.name, *(step.split()[0] for step in onward)}, tiles, types)
     becomes = taken.read(copy)
     if becomes is None or not taken.stores:
         return None
     filled = _family(taken.filled, tiles)
-    if not _alone(code, loop, filled) or taken.outer & set(re.findall(r"\w+", use)):
+    addresses, moved = moved_in(code, loop, [t.name for t in filled], around)
+    gone += moved
+    if not _alone(code, loop, filled, gone) or taken.outer & set(re.findall(r"\w+", use)):
         return None
     fixed = f"{copy} {' '.join(onward)} {loop.start} {loop.end} {loop.step}"
     named = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", fixed)) - taken.local | {loop.name}
-    if touched(use, code, around) & (named | {t.name for t in filled}) or changed(loop.end):
+    if touched(as_numbers(use, around), code, around) & (named | {t.name for t in filled}) or changed(loop.end):
         return None
-    return Round(loop, " ".join([becomes.rstrip(), *onward]), use, tuple(filled), taken.stores)
+    return Round(
+        loop, " ".join([becomes.rstrip(), *onward]), f"{addresses} {use.strip()}".strip(), tuple(filled), taken.stores,
+        tuple(gone),
+    )  # fmt: skip
 
 
 def _onward(copy: str, use: str, behind: str) -> tuple[str, str, list[str]]:
@@ -205,10 +213,11 @@ def _family(names: set[str], tiles: Sequence[Tile]) -> list[Tile]:
     return [t for t in tiles if t.name in names or (sized and t.sized)]
 
 
-def _alone(code: str, loop: Loop, filled: Sequence[Tile]) -> bool:
-    """Whether the text around the loop declares these arrays in front of it, and does nothing with them."""
+def _alone(code: str, loop: Loop, filled: Sequence[Tile], gone: Sequence[tuple[int, int]]) -> bool:
+    """Whether the text around the loop declares these arrays in front of it, and does nothing with them but in what is
+    written out in the rounds."""
     bare = code[: loop.span[0]] + " " * (loop.body[1] - loop.span[0]) + code[loop.body[1] :]
-    for start, end in {t.declared for t in filled}:
+    for start, end in {t.declared for t in filled} | set(gone):
         bare = _blank(bare, start, end)
     names = [t.name for t in filled]
     late = any(t.declared[1] > loop.span[0] for t in filled)
