@@ -34,14 +34,14 @@ def tail(**launch: object) -> Setting:
 
 def test_a_block_too_many_fits_beside_the_others() -> None:
     (fix,) = changes("tail_effect.slow", "GRD402")
-    assert fix.code == "fma_block<<<2128, 64>>>(...);"
+    assert fix.code == "fma_block<<<1064, 128>>>(...);"
     first, second, last = fix.edits
-    assert first.becomes.endswith("block_n = blockIdx.x / 16, thread_n = blockIdx.x % 16 * blockDim.x + threadIdx.x;")
+    assert first.becomes.endswith("block_n = blockIdx.x / 8, thread_n = blockIdx.x % 8 * blockDim.x + threadIdx.x;")
     assert second.becomes.startswith("  float a = thread_n, b")
-    assert last.becomes == "  out[block_n * (size_t)(blockDim.x * 16) + thread_n] = a + d + e + f;"
-    assert [(p.before, p.after) for p in fix.proof] == [(2, 1), (2, 1.0625)]
+    assert last.becomes == "  out[block_n * (size_t)(blockDim.x * 8) + thread_n] = a + d + e + f;"
+    assert [(p.before, p.after) for p in fix.proof] == [(2, 1), (16, 9)]  # as good as it gets: a warp more for some
     assert [c.holds for c in fix.conditions if c.state == "check"] == [
-        "every launch of fma_block has blocks of a 16th of the threads, and 16 times as many",
+        "every launch of fma_block has blocks of 1 / 8 of the threads, and 8 times as many",
         "the bytes of shared memory are not there to hold blocks back",
     ]
     assert not [f for f in changes("tail_effect.fast", "GRD402") if f.kind == "block_size"]

@@ -15,7 +15,8 @@ from kscope.isa.abi import abi
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 PIECES, WARP = (2, 4, 8, 16, 32), 32
-EVENER = 0.95  # of what the busiest SM has to do, that must be left at most (judged)
+SCHEDULERS = 4  # of an SM, which its warps are dealt to (CUDA C++ Programming Guide)
+EVENER = 0.95  # of what the busiest scheduler has to do, that must be left at most (judged)
 TRIED = ((1, 64), (3, 128), (5, 1024))  # blocks and their threads that are written out
 THREAD, BLOCK = "thread_n", "block_n"
 SHAPES = 24  # bytes of blockDim and gridDim, one behind the other
@@ -27,13 +28,13 @@ _STRANGE = re.compile(
 
 
 class Pieces(Struct, frozen=True):
-    """Parts of a block, threads of each. waves: of whole blocks, before and after; busiest: what the SM with most of
-    them has to do, in blocks as they were."""
+    """Parts of a block, threads of each. waves: of whole blocks, before and after; busiest: warps of the scheduler with
+    most of them."""
 
     count: int
     threads: int
     waves: tuple[int, int]
-    busiest: tuple[float, float]
+    busiest: tuple[int, int]
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -62,7 +63,7 @@ def fixes(asked: Asked) -> list[Fix]:
                        "no barrier and no access to shared memory; warps stay as they are"),
                 proved(f"{one.count} pieces are whole warps", "launch", launch.block, f"{one.threads} threads each"),
                 reads("nothing but the kernel's own lines asks for the thread's place", "each use of it is put in"),
-                Condition(holds=f"every launch of {setting.name} has blocks of a {one.count}th of the threads, and "
+                Condition(holds=f"every launch of {setting.name} has blocks of 1 / {one.count} of the threads, and "
                                 f"{one.count} times as many", state="check"),
                 *([Condition(holds="the bytes of shared memory are not there to hold blocks back", state="check",
                              why="no instruction touches them")] if launch.shared_dynamic else []),
@@ -70,8 +71,8 @@ def fixes(asked: Asked) -> list[Fix]:
             proof=[
                 Proof(what="waves of blocks", before=one.waves[0], after=one.waves[1], unit="waves",
                       how="registers and slots of the SM (arch/sm.toml), the shared memory that the code touches"),
-                Proof(what="blocks' work that the busiest SM does", before=one.busiest[0], after=one.busiest[1],
-                      unit="blocks", how=f"of {launch.blocks} on {setting.sms} SMs, in parts of a {one.count}th"),
+                Proof(what="warps that the busiest scheduler runs", before=one.busiest[0], after=one.busiest[1],
+                      unit="warps", how=f"{launch.blocks * launch.warps} on {setting.sms} SMs of {SCHEDULERS}"),
             ],
             price=asked.finding.estimate,
         )
@@ -85,7 +86,7 @@ def pieces(setting: Setting) -> Pieces | None:
     if launch is None or was is None or not was.blocks or not setting.sms:
         return None
     sms, blocks = setting.sms, launch.blocks
-    before, most = -(-blocks // (was.blocks * sms)), -(-blocks // sms)
+    before, most = -(-blocks // (was.blocks * sms)), _busiest(blocks, launch.threads, sms)
     found = []
     for count in PIECES:
         threads = launch.threads // count
@@ -95,10 +96,15 @@ def pieces(setting: Setting) -> Pieces | None:
         if will is None or not will.blocks:
             continue
         one = Pieces(count, threads, (before, -(-blocks * count // (will.blocks * sms))),
-                     (most, -(-blocks * count // sms) / count))  # fmt: skip
+                     (most, _busiest(blocks * count, threads, sms)))  # fmt: skip
         if one.waves[1] < before and one.busiest[1] <= EVENER * most:
             found.append(one)
     return min(found, key=lambda p: (p.waves[1], p.busiest[1], p.count), default=None)
+
+
+def _busiest(blocks: int, threads: int, sms: int) -> int:
+    """Warps of the scheduler that most come to: of an SM with most blocks."""
+    return -(-(-(-blocks // sms) * threads // WARP) // SCHEDULERS)
 
 
 def _apart(setting: Setting, text: Text) -> bool:
