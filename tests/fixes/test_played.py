@@ -297,3 +297,17 @@ def test_a_number_that_could_be_several_is_not_guessed() -> None:
     )
     kernel = instances._kernel(one, free)
     assert kernel is not None and instances._larger(kernel, 4) is None
+
+
+def test_a_name_that_hides_another_gives_it_back() -> None:
+    text = """{
+      int i = threadIdx.x, s = 0;
+      { int i = 5; s += i; }
+      for (int i = 0; i < 3; i++) s += 10;
+      y[i] = s;
+    }"""
+    made = {"y": np.zeros(8, dtype=np.int64)}
+    play(text, (1, 1), (8, 1), made, {})
+    assert made["y"].tolist() == [35] * 8
+    with pytest.raises(Unplayable):
+        play("{ int a[2] = {}; { int a[2] = {}; y[threadIdx.x] = a[0]; } }", (1, 1), (8, 1), made, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kscope.fixes.given.grammar import Node, Unplayable
@@ -9,6 +10,12 @@ from kscope.fixes.given.places import Places
 from kscope.model.lazily import np
 
 ROUNDS = 4096  # of one loop
+
+
+def left(before: Mapping[str, Any], now: Mapping[str, Any], inside: Iterable[Node]) -> dict[str, Any]:
+    """What names stand for behind a block of these statements: its own are gone, and what they hid is back."""
+    own = {name for node in inside if node[0] == "declare" for name, *_ in node[2]}
+    return {name: value if name in own else now[name] for name, value in before.items()}
 
 
 class Leaving(Places):
@@ -68,7 +75,7 @@ class Leaving(Places):
             raise Unplayable("a long loop")
         self.going = self.going | self.broken
         self.broken, self.continued = around
-        self.names = {name: self.names[name] for name in names}
+        self.names = left(names, self.names, [node[1]])
         self.on = was & self.going
 
     def _do_switch(self, node: Node) -> None:
@@ -86,5 +93,5 @@ class Leaving(Places):
                     self.run(one)
         self.going = self.going | self.broken
         self.broken = broken
-        self.names = {name: self.names[name] for name in names}
+        self.names = left(names, self.names, [one for case in node[2] for one in case[2]])
         self.on = was & self.going

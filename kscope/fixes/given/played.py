@@ -24,7 +24,7 @@ from kscope.fixes.given.kinds import (
     words,
 )
 from kscope.fixes.given.lanes_played import SHUFFLES, WARP, all_or_none, shuffled, voted
-from kscope.fixes.given.leaving import Leaving
+from kscope.fixes.given.leaving import Leaving, left
 from kscope.fixes.given.operators import Operators
 from kscope.fixes.given.places import ATOMICS
 from kscope.fixes.given.races import Races
@@ -87,17 +87,16 @@ def play(
     pointers; numbers: what other names stand for. Raises Unplayable, also where something is read and nobody wrote."""
     body = Parser(text, NUMBERS.get(rules.literals)).body()
     try:
-        one = _Threads((*grid, 1)[:3], block, memory, numbers, rules)
+        one = Threads((*grid, 1)[:3], block, memory, numbers, rules)
         one.taken = addressed(body)
         with np.errstate(all="ignore"):
             one.run(body)
-        writers = one.races.writers() if one.races is not None else {}
-        return Played(one.loads, one.shared, sum(one.own.values()), one.passed, one.read, writers, one.paths)
+        return one.took()
     except (IndexError, KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise Unplayable(str(error)) from error
 
 
-class _Threads(Leaving, Operators):
+class Threads(Leaving, Operators):
     """All threads, step by step together."""
 
     def __init__(
@@ -129,6 +128,10 @@ class _Threads(Leaving, Operators):
         self.numbered: dict[int, int] = {}
         self.known, self.called = dict(self.names), trees(rules.functions, NUMBERS.get(rules.literals))
 
+    def took(self) -> Played:
+        writers = self.races.writers() if self.races is not None else {}
+        return Played(self.loads, self.shared, sum(self.own.values()), self.passed, self.read, writers, self.paths)
+
     def run(self, node: Node) -> None:
         self.pay()
         if self.paths is not None:
@@ -141,7 +144,7 @@ class _Threads(Leaving, Operators):
         for one in node[1]:
             if self.every or self.on.any():  # what nobody comes to has no values
                 self.run(one)
-        self.names = {name: self.names[name] for name in before}
+        self.names = left(before, self.names, node[1])
 
     def _do_barrier(self, node: Node) -> None:
         if not all_or_none(self.on, self.alive, self.block if node[0] == "barrier" else self.warp):
@@ -167,6 +170,8 @@ class _Threads(Leaving, Operators):
         kind, shared = node[1], node[3]
         for name, star, dims, value in node[2]:
             if dims and not star:
+                if isinstance(self.names.get(name), Pointer):
+                    raise Unplayable("a name that hides another")
                 self.array(name, kind, tuple(int(self.value(d)) for d in dims), value, shared=shared)
             elif shared or dims:
                 raise Unplayable("a value of a block")

@@ -74,7 +74,7 @@ class Races:
         table = self._table(name, kind, size)
         block = self.block[threads]
         before = table[:, where]
-        first = np.full(table.shape[1], NOBODY, dtype=np.int64)
+        first = np.empty(table.shape[1], dtype=np.int64)  # only what is written next is read
         first[where] = threads
         warp = self.warp[threads]
         beside = (before[0] != NOBODY) & (before[2] == self.phase[block])  # what no barrier puts in front
