@@ -228,9 +228,12 @@ def _kept(c: Compared) -> Judged | None:
 
 
 def _fused(c: Compared) -> Judged | None:
-    """Products that tensor cores would make."""
-    count = _taken(c.fix.proof[0].what, lambda ins, op: ins.opcode in FMA_OPCODES)
-    return count(c) if c.code == "CMP201" else None
+    """Products that tensor cores would make, or warpgroups."""
+    chosen = {
+        "CMP201": lambda ins, op: ins.opcode in FMA_OPCODES,
+        "CMP202": lambda ins, op: "packed_mma_sync" in op.kind,
+    }  # fmt: skip
+    return _taken(c.fix.proof[0].what, chosen[c.code])(c) if c.code in chosen else None
 
 
 MEASURES: dict[str, tuple[Callable[[Compared], Judged | None], ...]] = {

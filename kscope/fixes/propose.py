@@ -70,6 +70,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
                "rows.warps:fixes"),
     "ASY502": ("work.all_lanes:fixes",),
     "ASY504": ("triton.programs:stages", "work.waits:deeper"),
+    "CMP202": ("warpgroup.products:fixes",),
 }  # fmt: skip
 """Code of a rule -> what answers it, as module:function of this room, imported when the rule has found something."""
 

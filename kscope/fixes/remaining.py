@@ -22,6 +22,12 @@ def fused_products(setting: Setting) -> float:
     return sum(not any("RZ" in o.text for o in setting.code[i].operands[1:3]) for i in found)
 
 
+def by_fragments(setting: Setting) -> float:
+    """Products whose operands pass through registers."""
+    code = setting.code
+    return len(code.ran(code.where(lambda ins, op: "packed_mma_sync" in op.kind)))
+
+
 def unjoined(setting: Setting) -> float:
     """Global stores of a kernel whose threads never wait for each other."""
     code = setting.code

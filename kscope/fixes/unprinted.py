@@ -46,7 +46,11 @@ REASONS: dict[str, str] = {
         "played on numbers, the kernel makes no product of two matrices of two-byte numbers whose sides are whole "
         "tiles: what else tensor cores could take is another kernel, of which the code of this one proves nothing"
     ),
-    "CMP202": "wgmma takes layouts by descriptors and warps by groups of four: another kernel, not a changed line",
+    "CMP202": (
+        "played on numbers, the kernel makes no product of two matrices of two-byte numbers whose sides are whole "
+        "tiles: wgmma takes layouts by descriptors and warps by groups of four, and what else could be made of them "
+        "the code does not say"
+    ),
     "CMP204": (
         "the kernel's text is not here, or its functions have no faster form whose error a table gives; nor is an angle"
         " only sorted into eighths of a turn, which comparisons would find"

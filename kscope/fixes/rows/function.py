@@ -72,6 +72,12 @@ def function(setting: Setting) -> Function | None:
     return _read(text.file, lines, inner["name"], found[0], values, (text.first + row, span))
 
 
+def of_text(lines: Sequence[str], name: str) -> Function | None:
+    """A kernel of no template among lines."""
+    head = next((n for n, x in enumerate(lines, 1) if "__global__" in x and re.search(rf"\b{name}\s*\(", x)), None)
+    return _read("", lines, name, head, (), None) if head is not None else None
+
+
 def wrapper(setting: Setting) -> Text | None:
     """A kernel on one line, which no instruction is said to be from: all are from what it calls."""
     files = {ins.file for ins in setting.code.program.instructions if ins.file is not None}

@@ -120,10 +120,10 @@ def _matrices(parameters: Sequence[str], kinds: Mapping[str, str]) -> tuple[str,
     return (factors[0], factors[1], outs[0]) if kinds[outs[0]] in ("float", *halves) else None
 
 
-def fitting(given: Given) -> list[int]:
-    """Sizes to play that the text has no other use for."""
+def fitting(given: Given, side: int = 1) -> list[int]:
+    """Sizes to play that the text has no other use for, multiples of one."""
     taken = {*given.literals, *given.small(given.numbers({})), *given.fixed.values()}
-    return [n for n in SIZES if n not in taken]
+    return [n for n in SIZES if n not in taken and not n % side]
 
 
 def _loops_first(body: str, names: Sequence[str]) -> list[str]:

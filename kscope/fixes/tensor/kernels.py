@@ -4,6 +4,7 @@ while others are used, fragments of 16 x 8 by ldmatrix and mma.sync, sums in flo
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from textwrap import indent
 
 from msgspec import Struct, structs
@@ -181,21 +182,20 @@ def kernel(given: Given, found: Product, tile: Tile) -> str:
     """The new kernel and its launch."""
     size = 4 if given.kinds[found.c] == "float" else 2
     lay = found.layout
-    k, cols, rows = ((_marked(name), number) for name, number in (lay.k, lay.cols, lay.rows))
+    k, cols, rows = ((marked(name), number) for name, number in (lay.k, lay.cols, lay.rows))
     theirs = structs.replace(
-        found, a=_marked(found.a), b=_marked(found.b), c=_marked(found.c), factor=_marked(found.factor),
+        found, a=marked(found.a), b=marked(found.b), c=marked(found.c), factor=marked(found.factor),
         layout=structs.replace(lay, k=k, cols=cols, rows=rows),
     )  # fmt: skip
     halves = "bf16" if "bfloat16" in given.kinds[found.a] else "f16"
     parts = {
-        "name": given.name, "parameters": _marked(given.parameters), "kind": _marked(given.kind),
+        "name": given.name, "parameters": marked(given.parameters), "kind": marked(given.kind),
         "shared": _shared(given.name, tile.bytes(lay, size) // 2), "mma": halves, **PAIRS[halves],
         **_sizes(tile), **_places(theirs, tile), **_results(theirs, tile),
     }  # fmt: skip
     text = _text(tile, size).format(**parts)
-    for own in sorted(OWN & {*re.findall(r"\w+", given.parameters), lay.k[0], lay.cols[0], lay.rows[0]}):
-        text = re.sub(rf"(?<![\w.{MARK}]){own}(?![\w{MARK}])", f"{own}_", text)
-    return f"{text.replace(MARK, '')}\n// launch: {launched(given, found, tile)}"
+    text = unmarked(text, OWN & {*re.findall(r"\w+", given.parameters), lay.k[0], lay.cols[0], lay.rows[0]})
+    return f"{text}\n// launch: {launched(given, found, tile)}"
 
 
 def _text(tile: Tile, size: int) -> str:
@@ -221,8 +221,8 @@ def _places(found: Product, tile: Tile) -> dict[str, object]:
     a, b = _side("A", tile.rows, tile.deep, lay), _side("B", tile.cols, tile.deep, lay)
     parts: dict[str, object] = {
         "k": lay.k[0], "stage": a.words + b.words,
-        "a_start": f"{found.a} + {_product(found, lay.rows[0], lay.k[0])}{_start('y', tile.rows, a)}",
-        "b_start": f"{found.b} + {_product(found, lay.k[0], lay.cols[0])}{_start('x', tile.strip * tile.cols, b)}",
+        "a_start": f"{found.a} + {of_many(found, lay.rows[0], lay.k[0])}{_start('y', tile.rows, a)}",
+        "b_start": f"{found.b} + {of_many(found, lay.k[0], lay.cols[0])}{_start('x', tile.strip * tile.cols, b)}",
     }  # fmt: skip
     for letter, side in (("a", a), ("b", b)):
         load = (ALONG if side.along else ACROSS).format(
@@ -241,35 +241,48 @@ def _results(found: Product, tile: Tile) -> dict[str, object]:
     first = f"blockIdx.x * {tile.strip * tile.cols}" + (" + j0" if once else "")
     return {
         "n": n, "own": "v" if once else "tiles", "out_pitch": tile.cols + PAD, "out_pieces": tile.cols // PIECE,
-        "to": f"{found.c} + {_product(found, found.layout.rows[0], n)}(size_t)blockIdx.y * {tile.rows} * {n} + {first}",
+        "to": f"{found.c} + {of_many(found, found.layout.rows[0], n)}(size_t)blockIdx.y * {tile.rows} * {n} + {first}",
         "out_all": tile.rows * tile.cols // PIECE, "times": f" * {found.factor}" if found.factor else "",
         "put": "__stcs(" if tile.past else "*", "is": "," if tile.past else " =", "done": ")" if tile.past else "",
     }  # fmt: skip
 
 
-def _product(found: Product, rows: str, cols: str) -> str:
+def of_many(found: Product, rows: str, cols: str) -> str:
     """Where a matrix of one of many products begins."""
     return f"(size_t)blockIdx.z * {rows} * {cols} + " if found.batches > 1 else ""
 
 
-def _marked(text: str) -> str:
+def marked(text: str) -> str:
     """With names of the given kernel marked, so that none of the new one's own is taken for them."""
     return re.sub(r"(?<![\w.])[A-Za-z_]\w*", lambda m: f"{MARK}{m[0]}{MARK}", text)
 
 
+def unmarked(text: str, theirs: Iterable[str]) -> str:
+    """The new kernel's text. theirs: names of the given one, which give way where they are not marked."""
+    for own in sorted(theirs):
+        text = re.sub(rf"(?<![\w.{MARK}]){own}(?![\w{MARK}])", f"{own}_", text)
+    return text.replace(MARK, "")
+
+
 def launched(given: Given, found: Product, tile: Tile) -> str:
+    size = tile.bytes(found.layout, 4 if given.kinds[found.c] == "float" else 2)
+    sides = tile.rows, tile.strip * tile.cols
+    return launch_of(f"{given.name}_tiles", given, found, sides, tile.threads, size)
+
+
+def launch_of(name: str, given: Given, found: Product, tile: tuple[int, int], threads: int, size: int) -> str:
+    """Its launch. tile: rows and columns of a block; size: bytes of shared memory."""
     lay = found.layout
     square = found.rows == found.cols and len(given.sizes) == 1
     rows = lay.rows[0] or (lay.cols[0] if square else "")
-    across = [_count(lay.cols[0], found.cols, tile.strip * tile.cols), _count(rows, found.rows, tile.rows)]
+    across = [count(lay.cols[0], found.cols, tile[1]), count(rows, found.rows, tile[0])]
     across += [str(found.batches)] if found.batches > 1 else []
-    size = tile.bytes(lay, 4 if given.kinds[found.c] == "float" else 2)
-    name, more = f"{given.name}_tiles", f", {size}" if size > STATIC else ""
+    more = f", {size}" if size > STATIC else ""
     first = f"cudaFuncSetAttribute({name}, cudaFuncAttributeMaxDynamicSharedMemorySize, {size}); " if more else ""
-    return f"{first}{name}<<<dim3({', '.join(across)}), {tile.threads}{more}>>>(...)"
+    return f"{first}{name}<<<dim3({', '.join(across)}), {threads}{more}>>>(...)"
 
 
-def _count(name: str, number: int, each: int) -> str:
+def count(name: str, number: int, each: int) -> str:
     return f"{name} / {each}" if name and not name.isdigit() else str(number // each)
 
 

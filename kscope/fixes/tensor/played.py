@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.tensor.given import Given, fitting
 
 if TYPE_CHECKING:
+    from kscope.fixes.given.played import Played
     from kscope.model.kernel import Launch
 
 DRAWN = 100  # numbers are drawn from -DRAWN to DRAWN
@@ -24,6 +25,9 @@ SOME = 12  # results that a guess is tried on first
 CLOSE = 1e-9  # of a result: fractions are played in double
 STEPS = 200_000_000  # of a play: the depth of 256 that a tile of 128 x 128 needs where one name is all sizes (measured)
 FACTORS = (0.8125, 1.1875, 1.3125, 0.6875)  # what numbers with a fraction among the parameters stand for
+
+
+Player = Callable[..., "Played"]
 
 
 class Layout(Struct, frozen=True):
@@ -61,17 +65,18 @@ class _Shape(Struct, frozen=True):
     block: tuple[int, int]
 
 
-def played_product(given: Given, launch: Launch) -> Product | None:
-    """None where the kernel makes anything else, or cannot be played."""
-    if launch.block[2] != 1 or len(given.sizes) > len(fitting(given)) or "gridDim" in given.body:
+def played_product(given: Given, launch: Launch, player: Player | None = None, side: int = 1) -> Product | None:
+    """None where the kernel makes anything else, or cannot be played. player: what plays its text; side: what
+    sizes are to be multiples of."""
+    if launch.block[2] != 1 or len(given.sizes) > len(fitting(given, side)) or "gridDim" in given.body:
         return None  # of another grid, which the new kernel has, nothing is shown
     for a, b in (given.factors, given.factors[::-1]):
-        found = _tried(given, launch, (a, b), 0)
+        found = _tried(given, launch, (a, b), (0, side), player)
         if found is None:
             continue
         right = found.factor in ("", *given.fractions) or not given.sizes
         if not right:  # a factor may be made of the sizes, which are others in the launch
-            again = _tried(given, launch, (a, b), 1)
+            again = _tried(given, launch, (a, b), (1, side), player)
             right = again is not None and _named(again) == _named(found)
         return found if right else None
     return None
@@ -82,18 +87,21 @@ def _named(one: Product) -> tuple[object, ...]:
     return one.factor, lay.k[0], lay.cols[0], lay.rows[0], lay.turned_a, lay.turned_b
 
 
-def _tried(given: Given, launch: Launch, factors: tuple[str, str], later: int) -> Product | None:
+def _tried(
+    given: Given, launch: Launch, factors: tuple[str, str], sides: tuple[int, int], player: Player | None
+) -> Product | None:  # fmt: skip
+    """sides: how many sizes are left out, what they are multiples of."""
     import numpy as np
 
     from kscope.fixes.given.played import Rules, play
 
-    sizes = dict(zip(given.sizes, fitting(given)[later:], strict=False))
+    sizes = dict(zip(given.sizes, fitting(given, sides[1])[sides[0] :], strict=False))
     if len(sizes) < len(given.sizes):
         return None
     known = given.numbers(sizes)
     every = [*sizes.items(), *((str(n), n) for n in sorted({*given.literals, *given.small(known)}))]
     most = 2 * max([256, *(n for _, n in every if n <= 1024)]) ** 2
-    draw = np.random.default_rng(most + later)
+    draw = np.random.default_rng(most + sides[0])
     memory = {name: draw.integers(-DRAWN, DRAWN, most) * 1.0 for name in given.factors}
     first = {name: cells.copy() for name, cells in memory.items()}
     memory[given.out] = np.full(most, NOTHING)
@@ -101,7 +109,7 @@ def _tried(given: Given, launch: Launch, factors: tuple[str, str], later: int) -
     fractions = dict(zip(given.fractions, FACTORS, strict=False))
     rules = Rules("real", races=True, kinds=given.kinds, only=tuple(blocks), steps=STEPS)
     try:
-        took = play(given.body, launch.grid, launch.block[:2], memory, {**known, **fractions}, rules)
+        took = (player or play)(given.body, launch.grid, launch.block[:2], memory, {**known, **fractions}, rules)
     except Unplayable:
         return None
     out = memory[given.out]

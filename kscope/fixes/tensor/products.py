@@ -29,7 +29,7 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     found = played_product(given, setting.launch)
     tile = _tile(setting, given, found) if found is not None else None
-    if found is None or tile is None or not _whole(setting, given, found):
+    if found is None or tile is None or not whole(setting, given, found):
         return []
     shared = tile.bytes(found.layout, _size(given, found))
     return [
@@ -39,7 +39,7 @@ def fixes(asked: Asked) -> list[Fix]:
             language="cuda",
             code=kernel(given, found, tile),
             parameters={"tile": tile.rows, "tile.x": tile.cols, "depth": tile.deep, "block.x": tile.threads},
-            conditions=_conditions(given, found, tile),
+            conditions=conditions(given, found, (tile.rows, tile.strip * tile.cols, tile.deep)),
             proof=[*_fused(setting), _loads(setting, given, found, tile)],
             costs=[f"{shared} bytes of shared memory a block" + (", which the host asks for" * (shared > STATIC))],
             price=asked.finding.estimate if asked.finding.code == "CMP201" else None,  # a tile's is another one's
@@ -47,7 +47,7 @@ def fixes(asked: Asked) -> list[Fix]:
     ]  # fmt: skip
 
 
-def _whole(setting: Setting, given: Given, found: Product) -> bool:
+def whole(setting: Setting, given: Given, found: Product) -> bool:
     """Whether as many results were stored as blocks have places for: none of them ended at an edge."""
     code, threads = setting.code, getattr(setting.code, "threads", None)
     if threads is None:
@@ -64,7 +64,7 @@ def _size(given: Given, found: Product) -> int:
 
 def _tile(setting: Setting, given: Given, found: Product) -> Tile | None:
     """The largest tile that divides the result and leaves none of the SMs without."""
-    depth = _depth(given, found)
+    depth = depth_of(given, found)
     for tile in SHALLOW if depth == SHALLOW[0].deep and found.layout.k[0].isdigit() else TILES:
         tiles = found.rows // tile.rows * (found.cols // tile.cols) * found.batches
         even = not (found.rows % tile.rows or found.cols % tile.cols or depth % tile.deep)
@@ -84,32 +84,20 @@ def _strips(setting: Setting, given: Given, found: Product, tile: Tile, tiles: i
     return msgspec.structs.replace(tile, strip=strip, past=past)
 
 
-def _depth(given: Given, found: Product) -> int:
+def depth_of(given: Given, found: Product) -> int:
     """What the text or the launch says of it; 0 where it is a parameter of its own."""
     name = found.layout.k[0]
     said = {found.layout.cols[0]: found.cols, found.layout.rows[0]: found.rows, **given.real}
     return int(name) if name.isdigit() else said.get(name, 0)
 
 
-def _conditions(given: Given, found: Product, tile: Tile) -> list[Condition]:
-    lay = found.layout
-    what = f"{found.c} = {found.a}{chr(39) * lay.turned_a} {found.b}{chr(39) * lay.turned_b}"
-    what += f" * {found.factor}" if found.factor else ""
-    many = f", {found.batches} of them" if found.batches > 1 else ""
+def conditions(given: Given, found: Product, tile: tuple[int, int, int]) -> list[Condition]:
+    """tile: rows, columns and depth that a block makes."""
     out = [
-        proved(f"{what}, row by row{many}", "values", found.compared,
+        proved(_made(found), "values", found.compared,
                "the kernel played on whole numbers drawn at random, every result compared; no thread comes between"),
     ]  # fmt: skip
-    sides = ((lay.rows[0], tile.rows), (lay.cols[0], tile.strip * tile.cols), (lay.k[0], tile.deep))
-    for name in dict.fromkeys(n for n, _ in sides if n and not n.isdigit()):
-        holds = f"{name} is a multiple of {max(each for n, each in sides if n == name)}"
-        known = given.real.get(name)
-        out.append(
-            reads(holds, f"it is {known}") if known else Condition(holds=holds, state="check", why="as here; no edges")
-        )
-    if not lay.rows[0]:
-        why = "it stored each of them once: no block ended at an edge; another launch must be as even"
-        out.append(proved(f"{found.rows} rows of results, a multiple of {tile.rows}", "launch", found.rows, why))
+    out += _even_sides(given, found, tile)
     if given.fixed:
         why = "the new kernel is made for the numbers of this one"
         out.append(Condition(holds="no other instance of the template is meant", state="check", why=why))
@@ -121,6 +109,31 @@ def _conditions(given: Given, found: Product, tile: Tile) -> list[Condition]:
     ]  # fmt: skip
 
 
+def _made(found: Product) -> str:
+    """What it is, in words."""
+    lay = found.layout
+    what = f"{found.c} = {found.a}{chr(39) * lay.turned_a} {found.b}{chr(39) * lay.turned_b}"
+    what += f" * {found.factor}" if found.factor else ""
+    many = f", {found.batches} of them" if found.batches > 1 else ""
+    return f"{what}, row by row{many}"
+
+
+def _even_sides(given: Given, found: Product, tile: tuple[int, int, int]) -> list[Condition]:
+    """That a tile's rows, columns and depth divide the product's."""
+    lay, out = found.layout, []
+    sides = tuple(zip((lay.rows[0], lay.cols[0], lay.k[0]), tile, strict=True))
+    for name in dict.fromkeys(n for n, _ in sides if n and not n.isdigit()):
+        holds = f"{name} is a multiple of {max(each for n, each in sides if n == name)}"
+        known = given.real.get(name)
+        out.append(
+            reads(holds, f"it is {known}") if known else Condition(holds=holds, state="check", why="as here; no edges")
+        )
+    if not lay.rows[0]:
+        why = "it stored each of them once: no block ended at an edge; another launch must be as even"
+        out.append(proved(f"{found.rows} rows of results, a multiple of {tile[0]}", "launch", found.rows, why))
+    return out
+
+
 def _fused(setting: Setting) -> list[Proof]:
     code = setting.code
     now = total(code.executed, code.where(lambda ins, op: ins.opcode in FMA_OPCODES))
@@ -130,7 +143,7 @@ def _fused(setting: Setting) -> list[Proof]:
 
 def _loads(setting: Setting, given: Given, found: Product, tile: Tile) -> Proof:
     """How much of the factors a multiplication takes: as was counted where the depth is known, else by the blocks."""
-    code, threads, depth = setting.code, getattr(setting.code, "threads", None), _depth(given, found)
+    code, threads, depth = setting.code, getattr(setting.code, "threads", None), depth_of(given, found)
     wide = tile.strip * tile.cols
     now, what = 1 / found.block[0] + 1 / found.block[1], "elements of both factors that a block needs"
     if threads is not None and depth:

@@ -1,0 +1,123 @@
+"""Products of matrices of two-byte numbers by mma.sync on a chip with warpgroups: a kernel of the same parameters whose
+warpgroups multiply what shared memory holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import proved
+from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.rows.function import function, of_text
+from kscope.fixes.tensor.given import Given, read
+from kscope.fixes.tensor.played import Player, Product, played_product
+from kscope.fixes.tensor.products import conditions, depth_of, whole
+from kscope.fixes.warpgroup.kernels import DEEP, ROWS, THREADS, Tile, kernel
+from kscope.fixes.warpgroup.machine import Program, play_program
+from kscope.fixes.warpgroup.routines import routines
+from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.kernel import Launch
+
+WITH_GROUPS = 90  # compute capability whose instructions these are; sm_100 has others
+TILES = (Tile(256, 4, 1), Tile(128, 6, 1))
+"""Those that were measured on an H200: 4096 x 4096 x 4096 in 205 and 235 us; two blocks of three stages took 285."""
+PAST = 16  # bytes that shared memory may begin behind a line of 1024: played so, as the text asks for no line
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting = asked.setting
+    if setting.launch is None or setting.code.program.sm != WITH_GROUPS:
+        return []
+    fn = function(setting)
+    file = setting.lines(fn.file) if fn is not None and fn.call is None else []
+    given = read(fn, file) if fn is not None and file else None
+    if given is None:
+        return []
+    found = played_product(given, setting.launch, player(_files(setting), given, setting.launch.shared_dynamic))
+    tile = _tile(setting, given, found) if found is not None else None
+    if found is None or tile is None or not whole(setting, given, found):
+        return []
+    code = kernel(given, found, tile)
+    again = made_again(given, found, tile, code, file)
+    if again is None:
+        return []
+    now = total(setting.code.executed, setting.code.where(lambda ins, op: "packed_mma_sync" in op.kind))
+    return [
+        Fix(
+            kind="tile",
+            title=f"wgmma: tiles of {ROWS} x {tile.cols} a block, both factors in shared memory",
+            language="cuda",
+            code=code,
+            parameters={"tile": ROWS, "tile.x": tile.cols, "depth": DEEP, "stages": tile.stages, "block.x": THREADS},
+            conditions=_conditions(given, found, tile, again),
+            proof=[_old(now)] if now else [],
+            costs=[f"{tile.bytes} bytes of shared memory a block, which the host asks for"],
+            price=asked.finding.estimate if asked.finding.code == "CMP202" else None,
+        )
+    ]  # fmt: skip
+
+
+def _old(now: float) -> Proof:
+    how = "a product of a warpgroup is 64 rows and a tile's columns"
+    return Proof(what="warp instructions of mma.sync", before=now, after=0.0, how=how)
+
+
+def _files(setting: Setting) -> list[Sequence[str]]:
+    """Texts of all files that the code is from."""
+    return [setting.lines(f) for f in dict.fromkeys(ins.file for ins in setting.code.program.instructions) if f]
+
+
+def player(files: Sequence[Sequence[str]], given: Given, dynamic: int, past: int = 0) -> Player:
+    program = Program(routines(files, given.body), dynamic, past)
+    return lambda *all_given: play_program(*all_given, program)
+
+
+def _tile(setting: Setting, given: Given, found: Product) -> Tile | None:
+    """The widest that divides the result and leaves none of the SMs without."""
+    depth = depth_of(given, found)
+    for tile in TILES:
+        tiles = found.rows // ROWS * (found.cols // tile.cols) * found.batches
+        even = not (found.rows % ROWS or found.cols % tile.cols or depth % DEEP)
+        if even and tiles >= setting.sms * tile.blocks:
+            return tile
+    return None
+
+
+def made_again(given: Given, found: Product, tile: Tile, code: str, file: Sequence[str]) -> Product | None:
+    """What the new kernel makes, played as well; None where that is anything else than what the given one makes."""
+    lines = [*file, *code.split("\n")]
+    fn = of_text(lines, f"{given.name}_groups")
+    new = read(fn, lines) if fn is not None else None
+    if new is None:
+        return None
+    grid = found.cols // tile.cols, found.rows // ROWS, found.batches
+    launch = Launch(grid, (THREADS, 1, 1), (1, 1, 1), 0, 0, tile.bytes, None)
+    made = played_product(new, launch, player([lines], new, tile.bytes, PAST), tile.cols)
+    if made is None:
+        return None
+    like = msgspec.structs.replace(made, block=found.block, compared=found.compared)
+    return made if _named(like) == _named(found) and made.block == (ROWS, tile.cols) else None
+
+
+def _named(one: Product) -> Product:
+    """Without what the sizes were that it was played with."""
+    lay = one.layout
+    bare = msgspec.structs.replace(lay, k=(lay.k[0], 0), cols=(lay.cols[0], 0), rows=(lay.rows[0], 0))
+    return msgspec.structs.replace(one, layout=bare)
+
+
+def _conditions(given: Given, found: Product, tile: Tile, again: Product) -> list[Condition]:
+    first, *others = conditions(given, found, (ROWS, tile.cols, DEEP))
+    how = (
+        "played as well, its products by a model of descriptors, of the swizzle of 128 bytes and of sums by lanes (PTX"
+        " ISA): none reads what is on its way, or what no fence has handed over"
+    )
+    return [
+        first,
+        proved("the new kernel makes the same", "values", again.compared, how),
+        *others,
+        Condition(holds="it is built for sm_90a", state="check",
+                  why="wgmma is no instruction of sm_90: -gencode=arch=compute_90a,code=sm_90a"),
+    ]  # fmt: skip
