@@ -61,3 +61,9 @@ def loads_apart(setting: Setting) -> float | None:
     most = inside.most_common(1)[0][0]
     mine = [i for i in loads if code.cfg.loop_of[i] == most]
     return len({code.cfg.block_of[i] for i in mine}) / len(mine)
+
+
+def stops_in_loops(setting: Setting) -> float:
+    """Barriers of a block in its loops."""
+    code = setting.code
+    return sum(code.cfg.loop_of[i] is not None for i in code.where(lambda ins, op: ins.opcode == "BAR"))

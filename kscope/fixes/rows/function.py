@@ -99,7 +99,7 @@ def _read(
     end = closing(code, opened + 1) if opened >= 0 else None
     if head is None or close is None or end is None or code[close + 1 : opened].strip() or end > LONGEST:
         return None
-    named = _template(code[: head.start()])
+    named = template_names(code[: head.start()])
     if named is None or len(named) != len(values):
         return None
     given = [" ".join(p.split()) for p in code[head.end() : close].split(",")]
@@ -111,7 +111,7 @@ def _read(
     return Function(file, name, first, code[: end + 1], opened, pointers, numbers, of, call)
 
 
-def _template(above: str) -> list[str] | None:
+def template_names(above: str) -> list[str] | None:
     """Names of a template's numbers, from what stands before a function's name; None where it has anything else."""
     template = _TEMPLATE.match(above)
     named = [" ".join(p.split()) for p in template["names"].split(",")] if template is not None else []

@@ -1,0 +1,138 @@
+"""What assembly does, as events of the warp that comes to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from kscope.fixes.given.grammar import Node, Unplayable
+from kscope.fixes.given.lanes_played import WARP
+from kscope.fixes.roles.assembly import Assembly, Step
+from kscope.fixes.roles.events import Access, Arrived, Begun, Copy, Met, Stopped, Waited
+from kscope.fixes.roles.functions import number_of
+from kscope.fixes.roles.texts import UNKNOWN
+from kscope.fixes.roles.values import TRIED
+from kscope.model.lazily import np
+
+_MEMORY = re.compile(r"\[\s*%(\d+)\s*(?:\+\s*(\d+)\s*)?\]")
+_BARS = ("bar.sync", "barrier.sync", "barrier.cta.sync", "bar.arrive", "barrier.arrive", "barrier.cta.arrive")
+_MATRICES = re.compile(r"(ld|st)matrix\.sync\.aligned\.m8n8\.x([124])(?:\.trans)?\.shared(?:::cta)?\.b16")
+_WORDS = re.compile(
+    r"(ld|st)(?:\.(?:volatile|weak|nc|cs|cg|ca|L1::\w+|L2::\w+))*\.(shared|shared::cta|global)"
+    r"(?:\.(?:nc|cs|cg|ca|L1::\w+|L2::\w+))*(?:\.v[24])?\.[bsuf]\d+"
+)
+_BULK = "cp.async.bulk.shared::"
+_SILENT = ("cp.async.bulk.prefetch", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group")
+"""No bulk copy that ends otherwise than at an mbarrier is played: waits for such have nothing to wait for."""
+
+
+def perform(warp: Any, one: Assembly, given: Sequence[Node]) -> Any:
+    result: Any = UNKNOWN
+    if not one.silent:
+        for step in one.steps:
+            result = _step(warp, step, given) or result
+    elif one.steps and one.steps[0].name.startswith("elect"):
+        result = (np.arange(WARP) == np.flatnonzero(warp.on)[0]).astype(np.int64)
+    for node in given[: one.results]:
+        if node[0] != "value":
+            warp.value(("assign", "=", node, ("value", result)))
+    return UNKNOWN
+
+
+def _step(warp: Any, step: Step, given: Sequence[Node]) -> Any:
+    name, of = step.name, _Operands(warp, step, given)
+    if step.guarded and not name.startswith(("ld.", "st.")) and Assembly((step,), 0, repeats=False).silent is False:
+        raise Unplayable("a guard in assembly")
+    if Assembly((step,), 0, repeats=False).silent or name.startswith(_SILENT):
+        return None
+    if name.startswith("mbarrier."):
+        return _mbarrier(warp, name, of)
+    if name.startswith(_BARS):
+        numbers = [int(of.whole(n)) for n in range(len(step.operands))]
+        warp.tell(Stopped(warp.lanes(), numbers[0], [*numbers, 0][1], waits="arrive" not in name))
+    elif name == "bar.warp.sync":
+        warp.tell(Met(warp.lanes()))
+    elif name.startswith(_BULK) and ".global.mbarrier::complete_tx::bytes" in name and "multicast" not in name:
+        warp.tell(Copy(warp.lanes(), of.each(0), of.each(2), of.each(3)))
+    elif (matrix := _MATRICES.fullmatch(name)) is not None:
+        rows = int(matrix[2]) * 8
+        at = np.broadcast_to(np.asarray(of.memory(0 if matrix[1] == "st" else 1), dtype=np.int64), (WARP,))[:rows]
+        if not np.all(warp.on):
+            raise Unplayable("a part of a warp")
+        warp.tell(Access(np.arange(rows), "", at, 16, write=matrix[1] == "st", all=matrix[1] == "ld"))
+    elif (word := _WORDS.fullmatch(name)) is not None:
+        _word(warp, step, of, store=word[1] == "st", shared=word[2] != "global")
+    else:
+        raise Unplayable(name)
+    return None
+
+
+def _word(warp: Any, step: Step, of: _Operands, *, store: bool, shared: bool) -> None:
+    at = of.memory(0 if store else 1)
+    space = "" if shared else getattr(at, "space", None)
+    if not isinstance(space, str):
+        raise Unplayable("an address")
+    where = at if shared else at.at
+    if where is UNKNOWN and (shared or store):
+        raise Unplayable("an address")
+    warp.tell(Access(warp.lanes(), space, warp._each(where), step.bytes(), write=store))
+
+
+def _mbarrier(warp: Any, name: str, of: _Operands) -> Any:
+    lanes, kind = warp.lanes(), name.split(".")[1]
+    if "shared::cluster" in name or "noComplete" in name:
+        raise Unplayable(name)
+    if kind == "init":
+        warp.tell(Begun(lanes, of.each(0), of.each(1)))
+    elif name.startswith("mbarrier.arrive"):
+        expects = ".expect_tx" in name
+        at = next(n for n in range(of.count) if of.text(n).startswith("["))
+        more = of.each(at + 1) if at + 1 < of.count else np.full(len(lanes), 0 if expects else 1)
+        one = np.ones(len(lanes), dtype=np.int64)
+        warp.tell(Arrived(lanes, of.each(at), one if expects else more, more if expects else 0 * one))
+    elif kind == "expect_tx":
+        warp.tell(Arrived(lanes, of.each(0), np.zeros(len(lanes), dtype=np.int64), of.each(1)))
+    elif kind in ("try_wait", "test_wait") and ".parity" in name:
+        warp.tell(Waited(lanes, of.each(1), of.each(2)))
+        return TRIED
+    else:
+        raise Unplayable(name)
+    return None
+
+
+class _Operands:
+    """What the operands of an instruction stand for."""
+
+    def __init__(self, warp: Any, step: Step, given: Sequence[Node]) -> None:
+        self.warp, self.step, self.given = warp, step, given
+        self.count = len(step.operands)
+
+    def text(self, n: int) -> str:
+        return self.step.operands[n]
+
+    def memory(self, n: int) -> Any:
+        match = _MEMORY.fullmatch(self.text(n))
+        if match is None:
+            raise Unplayable(self.text(n))
+        value = self.warp.value(self.given[int(match[1])])
+        by = int(match[2] or 0)
+        if hasattr(value, "moved"):
+            return value if not by else type(value)(value.space, value.at + by, value.size)
+        return value + by if value is not UNKNOWN else value
+
+    def whole(self, n: int) -> Any:
+        """A number, or an address in shared memory."""
+        text = self.text(n)
+        if text.startswith("["):
+            value = self.memory(n)
+        elif re.fullmatch(r"%\d+", text):
+            value = self.warp.value(self.given[int(text[1:])])
+        else:
+            value = int(text, 0) if re.fullmatch(r"(?:0x)?[0-9a-fA-F]+", text) else UNKNOWN
+        if not number_of(value):
+            raise Unplayable(text)
+        return value
+
+    def each(self, n: int) -> Any:
+        return self.warp._each(self.whole(n))
