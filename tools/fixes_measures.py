@@ -236,6 +236,12 @@ def _fused(c: Compared) -> Judged | None:
     return _taken(c.fix.proof[0].what, chosen[c.code])(c) if c.code in chosen else None
 
 
+def _stopped(c: Compared) -> Judged | None:
+    """Barriers of a block."""
+    count = _taken(c.fix.proof[0].what, lambda ins, op: ins.opcode == "BAR")
+    return count(c) if c.fix.proof[0].what.startswith("barriers") else None
+
+
 MEASURES: dict[str, tuple[Callable[[Compared], Judged | None], ...]] = {
     "pad": (_wavefronts,), "swizzle": (_wavefronts,), "lane_mapping": (_sectors, _barriers, _held, _compiled),
     "align": (_sectors,), "aggregate": (_atomics,), "divisor": (_divided,), "tile": (_fused, _loaded),
@@ -250,7 +256,7 @@ MEASURES: dict[str, tuple[Callable[[Compared], Judged | None], ...]] = {
     "launch_bounds": (_taken("loads and stores of the stack", lambda ins, op: _memory(op, "local")),),
     "qualifier": (_taken("strong loads", lambda ins, op: op.access == "load" and "STRONG" in ins.mods),),
     "register": (_kept, _per_row, _taken("shared loads and stores", lambda ins, op: _memory(op, "shared")),),
-    "fence": (_taken("fences", lambda ins, op: ins.opcode == "MEMBAR"),),
+    "fence": (_stopped, _taken("fences", lambda ins, op: ins.opcode == "MEMBAR"),),
     "reciprocal": (_taken("reciprocals", lambda ins, op: ins.opcode == "MUFU" and "RCP" in ins.mods),),
     "build": (_compiled, _taken("moves of a register to itself", lambda ins, op: ins.opcode == "MOV" and len(
         {o.text for o in ins.operands}) == 1),),

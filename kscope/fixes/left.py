@@ -64,7 +64,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM101", "jam"): ("warp loads a product of fragments", counted.loads_a_product),
     ("MEM114", "register"): ("stores of sums that are kept in memory", counted.kept_stores),
     ("MEM106", "register"): ("loops that load from global memory", passes),
-    ("ASY502", "fence"): ("barriers of a block in loops", remaining.stops_in_loops),
+    **{(rule, "fence"): ("barriers of a block in loops", remaining.stops_in_loops) for rule in ("ASY502", "LAT304")},
     ("ASY502", "lane_mapping"): ("bulk copies that one lane alone asks for", lambda setting: len(by_one_lane(setting))),
     ("GRD401", "jam"): ("stores of sequences that no threads go along together", remaining.unjoined),
     ("GRD401", "lane_mapping"): ("stores of sums that no blocks add up in parts", counted.whole_sums),

@@ -53,7 +53,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "LAT302": ("order.batched:fixes", "work.grid:larger", "memory.jammed:overlapped", "work.several:fixes",
                "thread.first:fixes"),
     "LAT304": ("work.shuffles:fixes", "rows.warps:fixes", "template.proposed:barriers", "recurrence.tree:fixes",
-               "recurrence.walk:fixes"),
+               "recurrence.walk:fixes", "roles.lockstep:fixes"),
     "LAT303": ("template.proposed:chains", "recurrence.chains:fixes"),
     "LAT305": ("work.halved:fixes", "order.lanes:fixes", "order.by_way:fixes"),
     "LAT307": ("triton.programs:stages", "work.waits:ring", "pipeline.ring:fixes"),

@@ -20,6 +20,7 @@ from kscope.fixes.roles.played import Warps, ordered, plays
 from kscope.fixes.roles.texts import kernel, opened
 from kscope.fixes.roles.warp import MARK
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
+from kscope.model.program import Instruction
 
 MOST = 8  # barriers in loops that are looked at (judged)
 LEAST = 0.01  # of all samples at those that are left out, from which they are worth a line (judged)
@@ -44,9 +45,10 @@ def fixes(asked: Asked) -> list[Fix]:
     setting, launch = asked.setting, asked.setting.launch
     text = kernel_text(setting)
     at = opened(text.code, setting.name) if text is not None else None
-    if text is None or at is None or launch is None or max(launch.cluster) > 1:
+    code = setting.code
+    if text is None or at is None or launch is None or max(launch.cluster) > 1 or not code.where(_mbarriers):
         return []
-    stops, code = stops_in_loops(setting, text, at[2]), setting.code
+    stops = stops_in_loops(setting, text, at[2])
     mine = [barriers(setting, text, stop) for stop in stops]
     if not 0 < len(stops) <= MOST or (code.share_of([i for one in mine for i in one]) or 0) < LEAST:
         return []
@@ -57,6 +59,10 @@ def fixes(asked: Asked) -> list[Fix]:
     spans: list[Span] = [(*stops[n].around, "") for n in found[0]]
     edits = spans_edited(setting, text, by_lines(text.code, spans))
     return [_fix(asked, dropped, len(found[0]), found[1:], edits)] if edits else []
+
+
+def _mbarriers(ins: Instruction, op: object) -> bool:
+    return ins.opcode == "SYNCS"
 
 
 def stops_in_loops(setting: Setting, text: Text, at: int) -> list[Stop]:
