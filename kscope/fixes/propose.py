@@ -51,6 +51,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "CMP212": ("work.build:fixes",),
     "LAT301": ("work.carveout:fixes", "work.launch:fixes", "work.grid:taller", "work.peaks:fixes"),
     "LAT302": ("order.batched:fixes", "work.grid:larger", "memory.jammed:overlapped", "work.several:fixes",
+               "flight.ahead:fixes",
                "thread.first:fixes"),
     "LAT304": ("work.shuffles:fixes", "rows.warps:fixes", "template.proposed:barriers", "recurrence.tree:fixes",
                "recurrence.walk:fixes", "roles.lockstep:fixes"),

@@ -1,0 +1,49 @@
+"""Names of a kernel: which are pointers into global memory, which a text may change where it hands them on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kscope.fixes.given.source import SIZES, split_declarators
+from kscope.fixes.given.text import closing
+
+CALLED = {"min", "max", "abs", "make_float2", "make_float4", "make_int2", "make_int4"}
+"""Functions whose result their arguments alone decide."""
+NAME = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*")
+_POINTER = re.compile(
+    r"(?<=[;{}])\s*(?:const\s+)?(?:auto\b\s*(?:const\s+)?(?P<way>\*?)|[\w:]+(?:<[\w\s,:]*>)?(?:\s+(?:const|int|long|char|short))*\s*"
+    r"(?P<star>\*))[\s*]*(?:const\s+)?(?:__restrict(?:__)?\s+)?(?P<name>[A-Za-z_]\w*)\s*=(?P<value>[^;]*);"
+)
+_PLACE = re.compile(r"\s*[&(]*\s*\w+\s*[+[][^?]*|.*NULL.*", re.S)
+
+
+def pointers(head: str, body: str) -> dict[str, str]:
+    """Pointers into global memory by their names, with their elements' type where it is a plain one: a kernel's
+    parameters (head: what its brackets hold), and what is made of them."""
+    out: dict[str, str] = {}
+    for one in split_declarators(head):
+        bare = re.sub(r"\b(?:const|__restrict__|__restrict|restrict|volatile)\b", " ", one)
+        named = re.fullmatch(r"\s*([\w:]+(?:<.*>)?(?:\s+\w+)*?)\s*(?:\*\s*(\w+)|\b(\w+)\s*\[\s*\])\s*", bare, re.S)
+        if named is not None and "volatile" not in one:
+            out[named[2] or named[3]] = " ".join(named[1].split())
+    for match in _POINTER.finditer(body):
+        first = [n for n in NAME.findall(match["value"]) if n in out]
+        plain = match["star"] or match["way"] or _PLACE.fullmatch(match["value"])
+        if first and plain and "->" not in match["value"]:
+            out[match["name"]] = ""
+    return {n: k if k in SIZES else "" for n, k in out.items()}
+
+
+def given(body: str, lines: Sequence[str]) -> set[str]:
+    """Names that a text gives as they are to functions that could take them by reference."""
+    out = set[str]()
+    text = "\n".join(lines)
+    for m in re.finditer(r"([A-Za-z_]\w*)\s*(?:<[\w, ]*>)?\(", body):
+        if m[1] in {"if", "for", "while", "switch", "sizeof"} | CALLED | set(SIZES) or m[1].startswith("__"):
+            continue
+        close = closing(body, m.end())
+        params = re.findall(rf"__device__[^;{{}}()]*\b{m[1]}\s*\(([^()]*)\)", text)
+        if close is not None and not (params and all("&" not in p for p in params)):
+            out |= {a.strip() for a in split_declarators(body[m.end() : close])}
+    return out | set(re.findall(r"&\s*\w+\s*=\s*(\w+)\s*;", body))
