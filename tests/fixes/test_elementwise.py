@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kscope.fixes.thread.accesses import elements_at_once
 from kscope.fixes.thread.element_types import instantiated
 from kscope.fixes.thread.elements import elements
 from kscope.fixes.thread.elementwise import _covered, _dense, spans
@@ -47,6 +48,9 @@ A, B, OUT = ("a", "i", False, True), ("b", "i", False, True), ("out", "i", True,
          [("o", "i", True, False), A]),
         (["  const float* p = a + 4; s = p[0];", "  for (int i = threadIdx.x; i < n; i += blockDim.x) s += p[i];"],
          [("p", "i", False, True)]),
+        (["  for (int i = threadIdx.x; i < n; i += blockDim.x) { int at = m + i; float x = a[at]; float y = b[i];",
+          "    out[at] = x * y; }"],
+         [("a", "(m+i)", False, True), B, ("out", "(m+i)", True, False)]),
         (["  for (int i = threadIdx.x; i < n; i += blockDim.x) { int at = m + i; out[at] = a[at]; }"],
          [("out", "(m+i)", True, False), ("a", "(m+i)", False, True)]),
     ],
@@ -151,3 +155,19 @@ def test_a_template_s_names_are_what_the_instance_says() -> None:
     assert instantiated("typedef unsigned char Byte; using Real = double;", "k(int)") == {
         "Byte": "unsigned char", "Real": "double"
     }  # fmt: skip
+
+
+def test_loops_that_change_together_have_names_of_their_own() -> None:
+    loop = "  for (int i = threadIdx.x; i < n; i += blockDim.x)"
+    text = kernel(f"{loop} s += a[i];", f"{loop} out[i] = a[i] * s;")
+    one, two = elements(text)
+    first, second = (spans(text, x, 4, n)[0][2] for n, x in enumerate((one, two), 1))
+    assert "const int i_whole = " in first
+    assert "const int i_whole2 = " in second and "i_whole " not in second
+
+
+def test_types_without_a_known_size_are_as_wide_as_their_accesses() -> None:
+    (one,) = elements(kernel(INDEX, "  if (i < n) out[i] = a[i];", head="const Real* a, Real* out, int n"))
+    assert elements_at_once(one, {}, 8) == 2
+    assert elements_at_once(one, {"Real": "float"}, 16) == 4
+    assert elements_at_once(one, {}, 16) == 1

@@ -4,20 +4,19 @@ starts at a multiple of it; one by one where they do not, and for what is left o
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain, product
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from kscope.features.lanes.strides import lane_stride
-from kscope.features.patterns.loop_parallelism import rounds_side_by_side
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import evaluated
 from kscope.fixes.given.text import Span, Text, by_lines, kernel_text, plain, shape, spans_edited
-from kscope.fixes.memory.neighbours import MOST, SEVERAL, WIDEST
-from kscope.fixes.thread.element_types import instantiated, width
+from kscope.fixes.memory.neighbours import SEVERAL
+from kscope.fixes.thread.accesses import all_of, elements_at_once, fewer, made_by, narrow, widest
+from kscope.fixes.thread.element_types import instantiated
 from kscope.fixes.thread.elements import Elements, elements
 from kscope.fixes.thread.side_by_side import Row
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -25,83 +24,65 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 ALIGNED = (
     "template <class V> __device__ bool aligned(const void* p) { return reinterpret_cast<size_t>(p) % sizeof(V) == 0; }"
 )
-WHOLE = 0.9  # of the accesses whose lanes are neighbours, from which the finding's promise is this change's (judged)
 LEAST_BLOCK = 32  # threads that a block is made no smaller than: a warp
 _BUILTIN = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*([xyz])\b")
 
 
+class _Taken(Struct, frozen=True):
+    """A piece of text with its accesses, of which a thread makes `count` at once."""
+
+    one: Elements
+    here: tuple[int, ...]
+    count: int
+
+
 def fixes(asked: Asked) -> list[Fix]:
     setting, text = asked.setting, kernel_text(asked.setting)
-    at = {x.pc for x in asked.finding.locations}
     if text is None or setting.launch is None:
         return []
-    code, beside = setting.code, _narrow(setting)
+    beside = narrow(setting)
     types = instantiated("\n".join(setting.lines(text.file)[: text.first - 1]), setting.instance)
-    for one in elements(text.code):
-        lines = _lines(text, one)
-        mine = [i for i in beside if any(f == text.file and n in lines for f, n in setting.sites(i))]
-        if not mine or (at and not any(code[i].pc in at for i in mine)):
+    found = [x for one in elements(text.code) if (x := _taken(setting, text, one, beside, types)) is not None]
+    loops = [x for x in found if x.one.shape == "loop"]
+    at = {x.pc for x in asked.finding.locations}
+    for taken in [*([loops] if len(loops) > 1 else []), *([x] for x in found)]:
+        mine = [i for x in taken for i in x.here]
+        if at and not any(setting.code[i].pc in at for i in mine):
             continue
-        count = _sized(one, types)
-        if count is None or (one.shape == "loop" and not _again(setting, mine, count)):
-            continue
-        if (fix := _fix(asked, text, one, mine, count)) is not None:
-            return [fix if _whole(setting, one, mine, beside) else structs.replace(fix, price=None)]
+        if (fix := _fix(asked, text, taken)) is not None:
+            every = taken[0].one.shape != "loop" or all_of(setting, mine, beside)
+            return [fix if every else structs.replace(fix, price=None)]
     return []
 
 
-def _narrow(setting: Setting) -> list[int]:
-    """Accesses of global memory whose lanes are neighbours, and which could be wider."""
-    code = setting.code
-    here = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
-    return [i for i in here if 0 < code.classes[i].bytes < WIDEST and _beside(setting, i)]
-
-
-def _whole(setting: Setting, one: Elements, mine: list[int], beside: list[int]) -> bool:
-    """Whether a change takes all that its finding is about: a loop may be one of several."""
-    executed = setting.code.executed
-    return one.shape != "loop" or total(executed, mine) >= WHOLE * total(executed, beside)
-
-
-def _beside(setting: Setting, index: int) -> bool:
-    return lane_stride(setting.code, index, setting.block) == setting.code.classes[index].bytes
-
-
-def _lines(text: Text, one: Elements) -> range:
-    count = text.code.count
-    return range(text.first + count("\n", 0, one.body[0]), text.first + count("\n", 0, one.body[1]) + 1)
-
-
-def _sized(one: Elements, types: Mapping[str, str]) -> int | None:
-    """Elements at once, by the widest of their types."""
-    widths = [width(row.kind, types) or WIDEST for row in one.rows]
-    count = min(MOST, WIDEST // max(widths))
-    return count if count > 1 else None
-
-
-def _again(setting: Setting, here: list[int], count: int) -> bool:
-    """Whether threads come round as often as whole accesses save rounds."""
-    around = {setting.code.cfg.loop_of[i] for i in here}
-    return all(loop is not None and rounds_side_by_side(setting.code, loop) >= count for loop in around)
-
-
-def _fix(asked: Asked, text: Text, one: Elements, here: list[int], count: int) -> Fix | None:
-    rows, setting, launch, code = one.rows, asked.setting, asked.setting.launch, asked.setting.code
-    assert launch is not None
-    launched = _launched(one, text.code, launch.grid, launch.block, count)
-    if launched is None:
+def _taken(
+    setting: Setting, text: Text, one: Elements, beside: list[int], types: Mapping[str, str]
+) -> _Taken | None:  # fmt: skip
+    mine = made_by(setting, text, one, beside)
+    if not mine:
         return None
-    grid, block, tried = launched
-    edits = spans_edited(setting, text, by_lines(text.code, spans(text.code, one, count)))
+    count = elements_at_once(one, types, widest(setting, mine))
+    if one.shape == "loop":
+        count = fewer(setting, mine, count)
+    return _Taken(one, tuple(mine), count) if count > 1 else None
+
+
+def _fix(asked: Asked, text: Text, taken: Sequence[_Taken]) -> Fix | None:
+    setting, launch, code = asked.setting, asked.setting.launch, asked.setting.code
+    assert launch is not None
+    launched = [_launched(x.one, text.code, launch.grid, launch.block, x.count) for x in taken]
+    ran = [x[2] for x in launched if x is not None]
+    if len(ran) < len(taken) or launched[0] is None:
+        return None
+    grid, block, _ = launched[0]
+    changed = [s for n, x in enumerate(taken, 1) for s in spans(text.code, x.one, x.count, n)]
+    edits = spans_edited(setting, text, by_lines(text.code, changed))
     if not edits:
         return None
-    before = total(code.executed, here)
-    moved = one.shape != "loop"
+    names = list(dict.fromkeys(row.name for x in taken for row in x.one.rows))
+    here = [i for x in taken for i in x.here]
+    moved, count = taken[0].one.shape != "loop", max(x.count for x in taken)
     stated = f"\n// launch: {setting.name}<<<{shape(grid)}, {shape(block)}>>>(...), {count} elements a thread"
-    names = list(dict.fromkeys(row.name for row in rows))
-    kept = ["the order of the sums does not matter", "a thread's elements are others"] if one.sums else []
-    outs, others = ([n for n in names if any(r.name == n and r.written is w for r in rows)] for w in (True, False))
-    overlap = f"{' and '.join(outs)} overlap{'s' * (len(outs) == 1)} none of {', '.join(others)}, unless at one element"
     return Fix(
         kind="neighbours",
         title=f"{count} neighbours a {'thread' if moved else 'round'} of {', '.join(names)}, by one access each",
@@ -112,14 +93,13 @@ def _fix(asked: Asked, text: Text, one: Elements, here: list[int], count: int) -
         conditions=[
             proved("neighbouring threads work on neighbouring elements", "lanes", here,
                    "lanes stand as far apart as one of them reads or writes"),
-            shown(tried > 0, "each element is done once, by whole accesses or one by one", "values", tried,
+            shown(min(ran) > 0, "each element is done once, by whole accesses or one by one", "values", sum(ran),
                   "indices written out for grids, blocks and bounds of several sizes"),
             reads("where an array starts at no multiple of the access, all is done one by one", "it is asked for"),
-            *([Condition(holds=kept[0], state="check", why=kept[1])] if kept else []),
-            *([Condition(holds=overlap, state="check", why="an element is read before its neighbours are written")]
-              if outs and others else []),
+            *_asked_of_reader(taken, names),
         ],
-        proof=[Proof(what="warp loads and stores", before=before, after=before / count, unit="inst",
+        proof=[Proof(what="warp loads and stores", before=total(code.executed, here),
+                     after=sum(total(code.executed, list(x.here)) / x.count for x in taken), unit="inst",
                      how=f"{len(here)} instruction{'s' * (len(here) > 1)} whose lanes are neighbours, {count} elements "
                          "each")],
         costs=[f"{count} elements of {', '.join(names)} in registers"],
@@ -127,8 +107,20 @@ def _fix(asked: Asked, text: Text, one: Elements, here: list[int], count: int) -
     )  # fmt: skip
 
 
-def spans(code: str, one: Elements, count: int) -> list[Span]:
-    """What changes in the text."""
+def _asked_of_reader(taken: Sequence[_Taken], names: Sequence[str]) -> list[Condition]:
+    rows = [row for x in taken for row in x.one.rows]
+    kept = ["the order of the sums does not matter", "a thread's elements are others"]
+    outs, others = ([n for n in names if any(r.name == n and r.written is w for r in rows)] for w in (True, False))
+    overlap = f"{' and '.join(outs)} overlap{'s' * (len(outs) == 1)} none of {', '.join(others)}, unless at one element"
+    return [
+        *([Condition(holds=kept[0], state="check", why=kept[1])] if any(x.one.sums for x in taken) else []),
+        *([Condition(holds=overlap, state="check", why="an element is read before its neighbours are written")]
+          if outs and others else []),
+    ]  # fmt: skip
+
+
+def spans(code: str, one: Elements, count: int, number: int = 1) -> list[Span]:
+    """What changes in the text. number: of a loop among those that change."""
     k = next(n for n in ("k", "k_n", "kk_n") if not re.search(rf"\b{n}\b", code))
     rows, body = one.rows, code[slice(*one.body)]
     done = _done(body, one, rows, k)
@@ -141,7 +133,7 @@ def spans(code: str, one: Elements, count: int) -> list[Span]:
     )
     wide = f"{{{before}\n    #pragma unroll\n    for (int {k} = 0; {k} < {count}; {k}++) {done}\n   {after} }}"
     if one.shape == "loop":
-        return _of_loop(one, rows, types, count, wide)
+        return _of_loop(one, rows, types, count, wide, number)
     asked = " && ".join(f"aligned<{types[row]}>(&{row.name}[{row.at}])" for row in rows)
     kind = re.sub(r"\bconst\s+", "", one.kind)
     first: Span = (*one.declared, f"{kind} {one.name} = ({one.start}) * {count}")
@@ -160,10 +152,12 @@ def _loaded(row: Row, several: str) -> str:
     return f" = *reinterpret_cast<const {several}*>(&{row.name}[{row.at}])" if row.loaded else ""
 
 
-def _of_loop(one: Elements, rows: tuple[Row, ...], types: dict[Row, str], count: int, wide: str) -> list[Span]:
+def _of_loop(
+    one: Elements, rows: tuple[Row, ...], types: dict[Row, str], count: int, wide: str, number: int
+) -> list[Span]:  # fmt: skip
     at_first = {row: re.sub(rf"\b{one.name}\b", "0", row.at) for row in rows}
     asked = " && ".join(f"aligned<{types[row]}>(&{row.name}[{at_first[row]}])" for row in rows)
-    whole = f"{one.name}_whole"
+    whole = f"{one.name}_whole" + (str(number) if number > 1 else "")
     bound, start, step = (f"({x})" if re.search(r"[^\w.]", x) else x for x in (one.bound, one.start, one.step))
     return [
         (*one.declared,

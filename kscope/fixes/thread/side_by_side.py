@@ -25,7 +25,7 @@ STRANGE = re.compile(
     r"__ballot\w*|__any\w*|__all\w*|__threadfence\w*|threadIdx\s*\.\s*x)\b|#|/\*|\[\s*[&=\]]|[(,=]\s*&\s*\w"
 )
 _BROUGHT = re.compile(
-    r"(?:^|[;{}])\s*(?!else\b|case\b)(?:const\s+)?[A-Za-z_][\w:<>]*(?:\s+(?:int|long|char|short))*\s+"
+    r"(?:^|(?<=[;{}]))\s*(?!else\b|case\b)(?:const\s+)?[A-Za-z_][\w:<>]*(?:\s+(?:int|long|char|short))*\s+"
     r"(?=[A-Za-z_]\w*\s*[=;,(\[])([^;]*);"
 )
 _ACCESS = re.compile(r"(?<![\w.>])(?P<name>[A-Za-z_]\w*)\s*\[(?P<at>[^\[\]]+)\]")
