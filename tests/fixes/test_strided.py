@@ -1,0 +1,128 @@
+"""Records and words that lie side by side: stored by a warp together, read by wide loads."""
+
+from __future__ import annotations
+
+import pytest
+
+from kscope.fixes.strided.records import stored
+from kscope.fixes.strided.together import _at_once, _Moved, _passed, _shared, _spans
+from kscope.fixes.strided.words import _Read, words
+from kscope.fixes.strided.words import _spans as of_words
+
+INDEX = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n"
+
+
+def kernel(*lines: str, head: str = "const float* a, float* out, int n") -> str:
+    return f"__global__ void pack({head}) {{\n{INDEX}" + "\n".join(lines) + "\n}"
+
+
+def found(text: str) -> list[tuple[str, int, str]]:
+    return [(x.name, x.words, x.first) for x in stored(text)]
+
+
+def edited(text: str, spans: list[tuple[int, int, str]]) -> str:
+    for start, end, new in sorted(spans, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text.split(INDEX)[1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "head", "expected"),
+    [
+        (["  box[i] = b;"], "Box* __restrict__ box, int n", [("box", 0, "i")]),
+        (["  box[i + 32] = Box{a[i], 1.f};"], "const float* a, pack::Box<float, 3>* box, int n",
+         [("box", 0, "i + 32")]),
+        (["  out[3 * i] = x;", "  out[3 * i + 1] = y;", "  out[3 * i + 2] = z;"], "float* out, int n",
+         [("out", 3, "3 * i")]),
+        (["  out[3*i + 2] = x; out[3*i+0] = y; out[3*i+1] = z;"], "float* out, int n", [("out", 3, "3*i+0")]),
+        (["  double* p = out + 5 * i;", "  p[0] = x; p[1] = y;"], "double* out, int n", [("p", 2, "0")]),
+        (["  out[i].x = x; out[i].z = z; out[i].y = y;"], "float3* out, int n", [("out", 3, "i")]),
+    ],
+)  # fmt: skip
+def test_what_a_thread_stores_of_a_record(lines: list[str], head: str, expected: list[tuple[str, int, str]]) -> None:
+    assert found(kernel(*lines, head=head)) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "head"),
+    [
+        (["  out[3*i] = x; out[3*i+2] = z;"], "float* out, int n"),  # a word is left
+        (["  out[3*i] = x; if (n > 4) out[3*i+1] = y; out[3*i+2] = z;"], "float* out, int n"),
+        (["  out[3*i] = x; float y = f(out); out[3*i+1] = y;"], "float* out, int n"),
+        (["  out[2*i] = x; out[2*i+1] = out[2*i] + 1;"], "float* out, int n"),  # made of what is stored
+        (["  out[2*i] += x; out[2*i+1] += y;"], "float* out, int n"),
+        (["  out[i << 1] = x; out[i << 1 + 1] = y;"], "float* out, int n"),  # i << 2
+        (["  out[i].x = x; out[i].y = y;"], "float3* out, int n"),
+        (["  out[i].x = x; out[i].y = y; out[j].z = z;"], "float3* out, int n"),
+        (["  out[2*i] = x; out[2*i+1] = y;"], "volatile float* out, int n"),
+    ],
+)
+def test_no_whole_record(lines: list[str], head: str) -> None:
+    assert not any(x.words for x in stored(kernel(*lines, head=head)))
+
+
+def test_a_whole_record_is_handed_over() -> None:
+    text = kernel("  box[i] = Box{a[i], 1.f};", head="const float* a, Box* box, int n")
+    (one,) = stored(text)
+    assert edited(text, _spans(text, [_Moved(one, (), 24)], 8)) == (
+        "  store_together<8>(&box[i], Box{a[i], 1.f});\n}"
+    )
+
+
+def test_words_are_put_together_first() -> None:
+    text = kernel("  out[3*i] = a[i]; out[3*i+1] = 2.f;", "  out[3*i+2] = g(a, i);")
+    (one,) = stored(text)
+    assert edited(text, _spans(text, [_Moved(one, (), 12)], 4)) == (
+        "  WordsOf<float, 3> out_own; out_own.at[0] = a[i]; out_own.at[1] = 2.f;\n  out_own.at[2] = g(a, i); "
+        "store_together<4>(reinterpret_cast<WordsOf<float, 3>*>(&out[3*i]), out_own);\n}"
+    )
+
+
+def test_fields_are_put_together_first() -> None:
+    text = kernel("  out[i].x = 1; out[i].y = 2; out[i].z = n;", head="int3* out, int n")
+    (one,) = stored(text)
+    assert edited(text, _spans(text, [_Moved(one, (), 12)], 4)) == (
+        "  int3 out_own; out_own.x = 1; out_own.y = 2; out_own.z = n; store_together<4>(&out[i], out_own);\n}"
+    )
+
+
+def test_a_record_s_pieces_come_to_their_places() -> None:
+    assert all(_passed(size) >= 3 * 32 for size in (3, 7, 12, 20, 28, 32, 80, 256))
+    assert _shared(12, 8) == 8 * 32 * 12 and _shared(16, 8) == 0 and _shared(80, 32) == 32 * 8 * 80
+    assert _at_once(32, 4) == (32, 48)  # a piece more: 32 records begin in other banks
+
+
+@pytest.mark.parametrize(
+    ("lines", "count", "expected"),
+    [
+        (["  float x = a[4*i], y = a[4*i+1];", "  float z = a[4*i+2] * a[4*i+3];"], 4,
+         ["  const auto a_words = words_of<4>(&a[4*i]); float x = a_words.at[0], y = a_words.at[1];",
+          "  float z = a_words.at[2] * a_words.at[3];"]),
+        (["  const float* p = a + 2 * i;", "  s = p[1] - p[0];"], 2,
+         ["  const float* p = a + 2 * i;",
+          "  const auto p_words = words_of<2>(&p[0]); s = p_words.at[1] - p_words.at[0];"]),
+    ],
+)  # fmt: skip
+def test_words_that_are_read(lines: list[str], count: int, expected: list[str]) -> None:
+    text = kernel(*lines)
+    (one,) = words(text)
+    assert one.count == count
+    assert edited(text, list(of_words([_Read(one, (), 4 * count)]))) == "\n".join([*expected, "}"])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["  x = a[2*i];", "  if (x > 0) y = a[2*i+1];"],  # read for some alone: it may not be there
+        ["  x = a[2*i] > 0 ? a[2*i+1] : 0;"],
+        ["  x = a[2*i];", "  out[i] = x;", "  y = a[2*i+1];"],  # out may be a
+        ["  x = a[2*i];", "  i += 1;", "  y = a[2*i+1];"],
+        ["  x = a[2*i];", "  __syncthreads();", "  y = a[2*i+1];"],
+        ["  for (int k = 0; k < 2; k++) { x = a[2*k]; }", "  y = a[2*k+1];"],
+        ["  x = a[3*i] + a[3*i+2];"],
+        ["  x = *f(&a[2*i]) + a[2*i+1];"],
+        ["  out[2*i] = out[2*i+1];"],
+    ],
+)
+def test_words_that_stay(lines: list[str]) -> None:
+    assert not words(kernel(*lines))
