@@ -1,0 +1,74 @@
+"""Atomics of lanes that meet at one place: which ones are found in texts, and what they become."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kscope.fixes.given.text import Text
+from kscope.fixes.shared_sums import lanes, met, regions
+from tests.support.with_sources import changes
+
+TITLE = "lanes that meet at one place"
+
+
+def found(code: str) -> list[tuple[str, str]]:
+    """(what stands in its place, its address) of each atomic of a text."""
+    return [(met._name(one), one.address) for one in met._atomics(Text("f.cu", 1, code))]
+
+
+def test_a_table_that_blocks_add_to() -> None:
+    fix = next(x for x in changes("atomics.slow", "MEM109") if x.title.startswith(TITLE))
+    assert fix.edits and all("_lanes(" in e.becomes for e in fix.edits)
+    assert fix.proof[0].before >= 2 * fix.proof[0].after > 0
+    assert "__match_any_sync" in fix.code and fix.price is not None
+
+
+@pytest.mark.parametrize("case", ["atomics.fast", "best.warp", "embed_grad.scatter"])
+def test_lanes_that_do_not_meet_are_left(case: str) -> None:
+    assert not [x for x in changes(case, "MEM109") if x.title.startswith(TITLE)]
+
+
+def test_what_stands_alone_and_what_is_used() -> None:
+    code = "__global__ void k() {\n  if (a) atomicAdd(&n[b[i]], 1u);\n  else { p = atomicAdd(next + c, w[i]); }\n"
+    code += "  q[atomicAdd(&m, 1)] = 2;\n  atomicAdd(&s[c], v);\n"
+    code += "  for (;;) atomicMax(&t[c], v);\n  r = atomicMax(&t[c], v);\n}"
+    assert found(code) == [
+        ("count_lanes", "&n[b[i]]"), ("places_of_lanes", "next + c"), ("place_of_lane", "&m"),
+        ("add_of_lanes", "&s[c]"), ("max_of_lanes", "&t[c]"),
+    ]  # fmt: skip
+
+
+def test_a_reference_that_the_host_has_too() -> None:
+    code = "__host__ __device__ void f(unsigned& n) {\n  x::device_atomic_ref<unsigned> all(n);\n"
+    code += "  at =\n      all.fetch_add(2);\n}"
+    (one,) = met._atomics(Text("f.cu", 1, code))
+    assert (one.kind, one.address, met._name(one)) == ("unsigned", "&(n)", "place_of_lane")
+
+
+def test_shared_memory_is_named() -> None:
+    code = "__global__ void k() {\n  extern __shared__ int table[];\n  int* own = table + 4;\n  int* far = out + 4;\n}"
+    assert regions.shared_names([Text("f.cu", 1, code)]) == {"table", "own"}
+
+
+def test_functions_are_found_once() -> None:
+    code = "template <class T>\n__device__ void put(T* a) { atomicAdd(a, 1); }\nvoid put2() { put(x); }\n"
+    (one,) = regions._defined("f.cu", code, "put")
+    assert one.first == 1 and one.code.endswith("1); }")
+    assert not list(regions._defined("f.cu", "__global__ void put(int* a) { }", "put"))
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_helpers_compile(tmp_path: Path) -> None:
+    names = [lanes.combining(f) for f in lanes.STEPS]
+    uses = "".join(f"  {s}_of_lanes(n + i % 3, i);\n" for s, _ in lanes.STEPS.values())
+    code = "\n".join([*names, *lanes.COUNTING, lanes.PLACING])
+    code += "\n__global__ void k(unsigned* n, float* f, double* d, unsigned long long* u) {\n"
+    code += f"  int i = threadIdx.x;\n{uses}"
+    code += "  count_lanes(u + i % 2, 1);\n  add_of_lanes(f, 0.5 * i);\n  add_of_lanes(d, i);\n"
+    code += "  u[i] = places_of_lanes(n, i) + place_of_lane(n, 1);\n}\n"
+    (tmp_path / "k.cu").write_text(code)
+    subprocess.run(["nvcc", "-arch=sm_90", "-c", "-o", "k.o", "k.cu"], cwd=tmp_path, check=True)
