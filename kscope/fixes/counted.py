@@ -172,7 +172,7 @@ def spread(setting: Setting) -> float | None:
 def unshared(setting: Setting) -> float:
     code = setting.code
     adding = code.where(lambda ins, op: op.access in ("atomic", "reduction"))
-    shared = [i for i in adding if code.classes[i].space == "shared"]
+    shared = [i for i in adding if code.classes[i].space == "shared"] or code.where(lambda i, _: i.opcode == "MATCH")
     return 0 if shared else sum(not _of_warps(setting, i) for i in adding)
 
 

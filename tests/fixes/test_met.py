@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kscope.fixes.atomics import regions
 from kscope.fixes.given.text import Text
-from kscope.fixes.shared_sums import lanes, met, regions
+from kscope.fixes.shared_sums import lanes, met
 from tests.support.with_sources import changes
 
 TITLE = "lanes that meet at one place"

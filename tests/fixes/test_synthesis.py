@@ -12,7 +12,7 @@ from kscope.fixes.compute import conversions, integer_dots, product
 from kscope.fixes.given import text
 from kscope.fixes.given.rewrite import replaced
 from kscope.fixes.memory import jammed, neighbours, rows, tickets
-from kscope.fixes.work import halved
+from kscope.fixes.work import grid, halved
 from kscope.fixes.work.dealt import TRIED
 from tests.support.thorough import some
 from tests.support.with_sources import changes
@@ -285,3 +285,31 @@ def test_every_second_place_is_told_by_its_parity(was: str, becomes: str, stays:
 @given(st.sampled_from([1, 2, 4, 8, 16]))
 def test_neighbours_are_done_once_each(count: int) -> None:
     assert neighbours._once(count) == 4 * count + 1
+
+
+@pytest.mark.parametrize(
+    ("head", "step", "more", "per"),
+    [
+        ("Big i = at", "all", "", "blockDim.x"),
+        ("unsigned i = blockIdx.x * blockDim.x + threadIdx.x", "gridDim.x * blockDim.x", "", "blockDim.x"),
+        ("Big i = at", "all", "part[at] = 0;", None),  # the place in the grid is used otherwise
+        ("Big i = at", "all", "if (blockIdx.x == 0) n[0] = 1;", None),
+        ("Big i = at", "all + 1", "", None),
+    ],
+)
+def test_loops_over_the_grid_by_names(head: str, step: str, more: str, per: str | None) -> None:
+    named = "unsigned int at = blockIdx.x * blockDim.x + threadIdx.x; const int all = blockDim.x * gridDim.x;"
+    loop = f"for ({head}; i < n; i += {step}) y[i] = f(x[i]);"
+    named = named if "at" in head.split() else ""
+    assert grid._over_grid(f"__global__ void k(Big n) {{ {named} {more} {loop} }}") == per
+
+
+def test_powers_by_integers() -> None:
+    def new(text: str) -> str:
+        return powers._all(text, lambda call: powers._of_integers(call, {"n", "size"}) or None)
+
+    assert new("y = a / pow(2, n);") == "y = a / ldexp(1.0, (int)(n));"
+    assert new("y = std::pow(2.0, n - size);") == "y = ldexp(1.0, (int)(n - size));"
+    assert new("s += pow(-1, n + 1) * x;") == "s += (((n + 1) & 1) ? -1.0 : 1.0) * x;"
+    for other in ("pow(2, x)", "pow(3, n)", "pow(-2.0, n)", "pow(2, n / size)", "pow(2, f(n))", "my::pow(2, n)"):
+        assert new(other) == other

@@ -9,13 +9,13 @@ from msgspec import Struct, structs
 from kscope.features.facts import SECTOR, SECTORS
 from kscope.features.profile.code import Code
 from kscope.features.sass.columns import total
+from kscope.fixes.atomics.regions import regions, shared_names
 from kscope.fixes.atomics.targets import outside
 from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.rewrite import Call, calls_of
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Text, spans_edited, statement_end
 from kscope.fixes.shared_sums.lanes import COUNTING, PLACING, STEPS, combining
-from kscope.fixes.shared_sums.regions import regions, shared_names
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.contract.frozen import Estimate
 

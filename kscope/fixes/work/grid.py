@@ -15,6 +15,7 @@ LARGER = (256, 512, 1024)  # threads of a block that is proposed in place of a s
 WARP = 32
 MOST_MORE = 0.1  # of the instructions, that more blocks may add by what each does once (judged)
 _POSITION = re.compile(r"\b(?:blockIdx|gridDim)\b")
+_NAMED = re.compile(r"\b[A-Za-z_][\w ]*\s(?P<name>\w+)\s*=\s*[^;=,{}]*\b(?:blockIdx|gridDim)\.x\b[^;,{}]*;")
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\w+)")
 
 
@@ -153,18 +154,21 @@ def _over_grid(code: str) -> str | None:
     if len(found) != 1:
         return None
     loop, per = found[0]
-    named = r"\b(?:int|unsigned|size_t)\s+\w+\s*=\s*gridDim\.x\s*\*[^;]*;"
-    rest = outside(code, [loop.span, *(m.span() for m in re.finditer(named, code))])
-    return per if not _POSITION.search(rest) else None
+    head, elsewhere = code[slice(*loop.span)], outside(code, [loop.span])
+    inside, words = re.findall(r"\w+", head), re.findall(r"\w+", elsewhere)
+    own = [m.span() for m in _NAMED.finditer(code) if m["name"] in inside and words.count(m["name"]) == 1]
+    return per if not _POSITION.search(outside(code, [loop.span, *own])) else None
 
 
 def _beside(setting: Setting) -> float:
-    """The share of the warp instructions that run outside the loops around global loads: once for each block."""
+    """The share of the warp instructions that run outside the loops around global loads: once for each block. Functions
+    that are called lie behind the kernel's own code, and are left out."""
     code = setting.code
     loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "async_copy")))
     around = {loop for i in loads for loop in code.cfg.loops_around(i)}
     inside = {i for loop in around for i in code.cfg.loop_body(loop)}
-    return total(code.executed, [i for i in range(len(code)) if i not in inside]) / max(1.0, code.all_executed)
+    own = range(min(code.cfg.calls.values(), default=len(code)))
+    return total(code.executed, [i for i in own if i not in inside]) / max(1.0, code.all_executed)
 
 
 def _any_size(code: str) -> bool:
