@@ -37,6 +37,7 @@ class Chip(Struct, frozen=True):
     memory_bytes: float
     bus_bits: int | None
     dram_bytes_per_s: float
+    host_bytes_per_s: float | None
     l2_bytes: int | None
     power_w: int | None
     previous: str | None
@@ -172,8 +173,9 @@ def _chip(key: str, entry: Mapping[str, Any], documents: Mapping[str, str]) -> C
     return Chip(
         key=key, name=entry["name"], family=entry["family"], cc=entry["cc"], sms=entry["sms"],
         clock_hz=entry.get("clock_hz"), memory=entry["memory"], memory_bytes=entry["memory_bytes"],
-        bus_bits=entry.get("bus_bits"), dram_bytes_per_s=entry["dram_bytes_per_s"], l2_bytes=entry.get("l2_bytes"),
-        power_w=entry.get("power_w"), previous=entry.get("previous"), sparse=float(entry.get("sparse", 1)),
+        bus_bits=entry.get("bus_bits"), dram_bytes_per_s=entry["dram_bytes_per_s"],
+        host_bytes_per_s=entry.get("host_bytes_per_s"), l2_bytes=entry.get("l2_bytes"), power_w=entry.get("power_w"),
+        previous=entry.get("previous"), sparse=float(entry.get("sparse", 1)),
         sparse_fp4=float(entry.get("sparse_fp4", entry.get("sparse", 1))),
         tensor_share=float(entry.get("tensor_share", 1)), peak=entry.get("peak", {}),
         attained=entry.get("attained", {}), match=tuple(entry["match"]), aliases=tuple(entry.get("aliases", ())),
@@ -188,9 +190,9 @@ def derived(
     highest clock, tensor ones as if FP32 accumulation cost nothing (it halves them on GeForce)."""
     bare = Chip(
         key="", name=name, family="", cc=cc, sms=sms, clock_hz=clock_hz, memory="", memory_bytes=0.0, bus_bits=None,
-        dram_bytes_per_s=dram_bytes_per_s, l2_bytes=int(l2_bytes) if l2_bytes else None, power_w=None, previous=None,
-        sparse=1.0, sparse_fp4=1.0, tensor_share=1.0, peak={}, attained={}, match=(), aliases=(), source={},
-        borrowed=frozenset(),
+        dram_bytes_per_s=dram_bytes_per_s, host_bytes_per_s=None, l2_bytes=int(l2_bytes) if l2_bytes else None,
+        power_w=None, previous=None, sparse=1.0, sparse_fp4=1.0, tensor_share=1.0, peak={}, attained={}, match=(),
+        aliases=(), source={}, borrowed=frozenset(),
     )  # fmt: skip
     rate = bare.per_clock("fp16")
     top = rate * sms * clock_hz if rate and clock_hz else 0.0

@@ -81,6 +81,8 @@ def _peaks(chip: Chip) -> list[Row]:
 
 def _bandwidths(chip: Chip) -> list[Row]:
     rows = [_row(chip, "bandwidths", "device memory", chip.dram_bytes_per_s, "B/s", "dram_bytes_per_s")]
+    if chip.host_bytes_per_s is not None:
+        rows.append(_row(chip, "bandwidths", "host, one way", chip.host_bytes_per_s, "B/s", "host_bytes_per_s"))
     if chip.shared_bytes_per_s:
         source = "32 banks x 4 B a clock and SM (CUDA C++ Programming Guide)"
         rows.append(Row("bandwidths", "shared memory and L1", chip.shared_bytes_per_s, "B/s", source,

@@ -24,14 +24,15 @@ ACTIVE = ".avg.pct_of_peak_sustained_active"
 SECTOR = 32  # bytes
 SLICES = "lts__t_tag_requests.avg.pct_of_peak_sustained_elapsed"
 SLICE = "lts__t_tag_requests.max.pct_of_peak_sustained_elapsed"
+AWAY = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
 ONE_SLICE = "fullest L2 slice"
 FULL = 0.85  # of the peak of a slice's requests, from which they are what the kernel waits for (judged)
 APART = 1.4  # times the mean slice's requests, from which one slice is the hot one (a gap in 95 public kernels)
 HELD = 0.35  # of the bytes written, up to which what L2 took beyond them is what it holds at the end
 
 Demand = Literal[
-    "alu", "atomics", "blocks", "branches", "constants", "dram_bytes", "dshared", "fma", "fmaheavy", "fp64",
-    "instructions", "l1_banks", "l1_wavefronts", "l1_writeback", "l2_requests", "l2_sectors", "l2_slice",
+    "alu", "atomics", "blocks", "branches", "bus_bytes", "constants", "dram_bytes", "dshared", "fma", "fmaheavy",
+    "fp64", "instructions", "l1_banks", "l1_wavefronts", "l1_writeback", "l2_requests", "l2_sectors", "l2_slice",
     "l2_writes", "lsu_instructions", "mio_instructions", "tensor", "tex", "xu",
 ]  # fmt: skip
 """What the parts of units count (kscope/arch/units.toml), and blocks, which start at a limited rate: what a fix can ask
@@ -120,6 +121,13 @@ def by_rate(share: float, metric: str) -> Unit:
     spec = table("units")["dram"]
     part = Part("dram_bytes", min(share, 1.0), metric)
     return Unit("dram", spec["title"], spec["regime"], spec["limiter"], spec["attainable"], (part,))
+
+
+def bus(bytes_per_s: float, peak: float) -> Unit:
+    """The bus to the host, from what L2 took of system memory over the time and the link's rate."""
+    spec = table("units")["bus"]
+    part = Part("bus_bytes", min(1.0, bytes_per_s / peak), AWAY)
+    return Unit("bus", spec["title"], spec["regime"], spec["limiter"], spec["attainable"], (part,))
 
 
 def _part(metrics: Metrics, counter: str, demand: str, active: float) -> Part | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kscope.arch.chips import of_device
 from kscope.arch.estimates import constants
 from kscope.features.counters.collected import Collected, collected
 from kscope.features.counters.hot_slice import beyond_mean, hot_slice, nothing_busy, places
@@ -15,7 +16,7 @@ from kscope.features.counters.product_tile import Tile, tile
 from kscope.features.counters.roofline import RooflinePoint, roofline
 from kscope.features.counters.stalls import StallMix, stall_mix
 from kscope.features.counters.traffic import SECTOR, Traffic, traffic
-from kscope.features.counters.units import Unit, busiest, by_rate, units
+from kscope.features.counters.units import Unit, bus, busiest, by_rate, units
 from kscope.isa.families import family
 from kscope.isa.purpose import constant_of
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kscope.model.kernel import Kernel
 
 _FMA = family("fma")
+FLAGS = 32768.0  # bytes of system memory that no kernel of a few flags takes (1,024 sectors, as MEM110 asks for)
 PASSED_ON = 1.25  # bytes that L2 serves over bytes of device memory, up to which it hardly serves any again
 
 
@@ -36,12 +38,20 @@ class CounterFacts:
     @cached_property
     def units(self) -> dict[str, Unit]:
         """Units by their name in kscope/arch/units.toml ("dram", "l2", "l1", "tensor", "issue", ...)."""
-        found = units(self._kernel.metrics)
+        found = {**units(self._kernel.metrics), **self._bus()}
         point = roofline(self._kernel) if "dram" not in found else None
         if point is None or not point.moved or not point.bandwidth:
             return found
         named = (n for n in ("dram__bytes.sum", "dram__bytes_read.sum") if self._kernel.metrics.get(n) is not None)
         return {"dram": by_rate(point.bytes_per_s / point.bandwidth, next(named, "dram__bytes.sum")), **found}
+
+    def _bus(self) -> dict[str, Unit]:
+        """The link to the host of a chip whose rate is known, where a kernel takes more than a few flags over it."""
+        chip, ns = of_device(self._kernel.device.name), self._kernel.duration_ns
+        away = SECTOR * self.traffic.sysmem_sectors
+        if chip is None or chip.host_bytes_per_s is None or not ns or away < FLAGS:
+            return {}
+        return {"bus": bus(away / ns * 1e9, chip.host_bytes_per_s)}
 
     @cached_property
     def collected(self) -> Collected:

@@ -55,8 +55,8 @@ LIMITERS: dict[Limiter, Words] = {
         beside="synchronisation", why="the host waits for the GPU and the GPU then for the host",
     ),
     "transfer": Words(
-        "transfer", program="copies", alone="copies that run without a kernel beside them", idle="copies",
-        beside="copying",
+        "transfer", "the bus to the host", program="copies", alone="copies that run without a kernel beside them",
+        idle="copies", beside="copying",
     ),
     "communication": Words(
         "communication", program="communication", idle="communication with no kernel beside it",

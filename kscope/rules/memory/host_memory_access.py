@@ -110,7 +110,7 @@ class HostMemoryAccess(CounterRule):
         busy = (m.get(f"{name}.avg.pct_of_peak_sustained_elapsed") for name in (INTERNAL, TAGS))
         internal, tags = (value or 0.0 for value in busy)
         left = min(1.0, tags / internal) if internal else 1.0
-        return {"l2_requests": left, "l2_sectors": left} if left < 0.5 else {}
+        return {"bus_bytes": 0.0, **({"l2_requests": left, "l2_sectors": left} if left < 0.5 else {})}
 
     def _brings(self, facts: Facts, away: float) -> tuple[float, str]:
         """Load of device memory that the bytes from across the bus become, as a share of the present time."""

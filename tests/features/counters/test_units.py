@@ -179,7 +179,19 @@ def test_device_memory_attains_less_where_it_is_written(
 
 
 def test_every_demand_is_a_name_that_mypy_knows() -> None:
-    """A demand that no unit has would be no effect, in silence. Blocks start at a rate that the estimates know, and of
-    L2's requests one slice can have most."""
+    """A demand that no unit has would be no effect, in silence. Blocks start at a rate that the estimates know, of L2's
+    requests one slice can have most, and what the bus to the host carries is known without a counter of its own."""
     of_units = {demand for spec in table("units").values() for demand in spec["parts"].values()}
-    assert (of_units - {"l2_internal"}) | {"blocks", "l2_slice"} == set(get_args(Demand))
+    assert (of_units - {"l2_internal"}) | {"blocks", "bus_bytes", "l2_slice"} == set(get_args(Demand))
+
+
+def test_the_bus_to_the_host_is_a_unit_of_kernels_that_read_over_it(facts: Callable[[str], Facts]) -> None:
+    """No counter has its load: bytes that L2 took from system memory, over the time and the link's rate."""
+    away = facts("scale_add.host_input")
+    one = away.counters.units["bus"]
+    seconds = (away.kernel.duration_ns or 0.0) / 1e9
+    assert one.busy == pytest.approx(32 * away.counters.traffic.sysmem_sectors / seconds / 63e9)
+    assert one.load > 0.95 and away.counters.busiest is one
+    assert away.estimate.overlap(8.0).speedup < 1.1, "more loads in flight do not make a full bus faster"
+    assert away.estimate.overlap(8.0, {"bus_bytes": 0.1}).speedup > 2
+    assert "bus" not in facts("triad").counters.units
