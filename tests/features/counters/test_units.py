@@ -194,4 +194,4 @@ def test_the_bus_to_the_host_is_a_unit_of_kernels_that_read_over_it(facts: Calla
     assert one.load > 0.95 and away.counters.busiest is one
     assert away.estimate.overlap(8.0).speedup < 1.1, "more loads in flight do not make a full bus faster"
     assert away.estimate.overlap(8.0, {"bus_bytes": 0.1}).speedup > 2
-    assert "bus" not in facts("triad").counters.units
+    assert "bus" not in facts("small_grid.slow").counters.units
