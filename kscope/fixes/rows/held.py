@@ -5,30 +5,30 @@ operation has another place."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.rows import syntax
+from kscope.fixes.rows.beside import Beside
 from kscope.fixes.rows.quads import quads
 from kscope.fixes.rows.regrouped import ROW, WARP
-from kscope.fixes.rows.syntax import inside, lines, names, replaced, spelled, statements
-from kscope.fixes.rows.trees import THREAD, ZERO, Fold, fair, first_thread, round_of
-from kscope.fixes.rows.varying import OVER, Form, Names, Unclear, reduced
+from kscope.fixes.rows.rewritten import BY, EACH, ELEMENT, Lane
+from kscope.fixes.rows.syntax import inside, lines, names, spelled, statements
+from kscope.fixes.rows.trees import THREAD, ZERO, first_thread
+from kscope.fixes.rows.varying import OVER, Form, Unclear, reduced
 
-EACH, BY = "part_n", "by_n"
-CALLS = {"fmaxf": {"": "fmaxf", "double": "fmax", "int": "max", "unsigned": "max"},
-         "fminf": {"": "fminf", "double": "fmin", "int": "min", "unsigned": "min"}}  # fmt: skip
-ELEMENT = ("name", EACH)
 MOST = 64  # words that a lane holds of all its threads (judged: half of what 128 registers leave)
 GROUP = ("barrier",)
 
 
-class Writer(Names):
+class Writer(Lane):
     """Statements one by one. section: those between two meetings, which a lane runs for each of its threads."""
 
     def __init__(self, body: Node, form: Form) -> None:
         super().__init__(body, form)
         self.section: list[Node] = []
-        self.held: dict[str, int] = {}
         self.aligned: set[str] = set()
+        self.finder = self.finding() if form.beside else None
 
     def text(self) -> str:
         """The function's new body."""
@@ -153,10 +153,29 @@ class Writer(Names):
         made, self.section = self.section, []
         if not made:
             return []
+        side = self.finder.section(made, ELEMENT) if self.finder is not None else Beside(made, [], [])
+        made = side.made
+        self.aligned |= {one.array for one in (*side.loads, *side.stores)}
         here, apart = names(*made), {*syntax.declared(*made), *self.varying}
         changes = [one[2] for x in made for one in inside(x) if one[0] in ("assign", "after")]
         if {one[1] for one in changes if one[0] == "name"} - apart:
             raise Unclear("what all threads count, once for each")
+        out = self.declared(made, here, pad)
+        inner = pad + "  "
+        made, by = self.by_reciprocals(made)
+        body = [x for one in made for x in lines(self.assigned(one), inner, self.kept(), self.grown(one))]
+        if not body:
+            return out
+        counted = [*self.thread_named(made, inner), *(f"{inner}const float {n}{OVER} = 1 / {n};" for n in by)]
+        first = f"for (int {EACH} = 0; {EACH} < {self.form.each}; {EACH}++)"
+        loop = [f"{pad}#pragma unroll", *syntax.headed(first, [*counted, *body], pad)]
+        loads = [x for one in side.loads for x in self.accessed(one, pad, store=False)]
+        made_before = [self.registers(one, pad) for one in side.stores]
+        stores = [x for one in side.stores for x in self.accessed(one, pad, store=True)]
+        return [*out, *loads, *made_before, *loop, *stores]
+
+    def declared(self, made: list[Node], here: Mapping[str, int], pad: str) -> list[str]:
+        """Names of a section that later ones use."""
         out = []
         for one in made:
             if one[0] != "declare":
@@ -167,26 +186,13 @@ class Writer(Names):
                     raise Unclear("a name of two")
                 self.hold(name, self.size(dims))
                 out.append(f"{pad}{one[1]} {name}{self.sides()}{''.join(f'[{spelled(d)}]' for d in dims)};")
-        inner = pad + "  "
-        made, by = self.by_reciprocals(made)
-        body = [x for one in made for x in lines(self.assigned(one), inner, self.kept(), self.grown(one))]
-        if not body:
-            return out
-        counted = [*self.thread_named(made, inner), *(f"{inner}const float {n}{OVER} = 1 / {n};" for n in by)]
-        first = f"for (int {EACH} = 0; {EACH} < {self.form.each}; {EACH}++)"
-        return [*out, f"{pad}#pragma unroll", *syntax.headed(first, [*counted, *body], pad)]
+        return out
 
     def size(self, dims: list[Node]) -> int:
         words = 1
         for d in dims:
             words *= self.width(d) or MOST + 1
         return words
-
-    def thread_named(self, made: list[Node], pad: str) -> list[str]:
-        inner = names(*(self.changed(one, ELEMENT) for one in made))
-        used = [(self.kinds[a], a) for a in sorted(self.alias) if inner[a]]
-        used += [("unsigned", "thread_n")] if inner["thread_n"] else []
-        return [f"{pad}const {kind} {name} = threadIdx.x + {self.form.lanes} * {EACH};" for kind, name in used]
 
     def assigned(self, node: Node) -> Node:
         """A declaration as what is left of it where its name is declared in front of the section."""
@@ -195,96 +201,6 @@ class Writer(Names):
             return ("block", []) if value is None else self.changed(
                 ("do", ("assign", "=", ("name", name), value)), ELEMENT)  # fmt: skip
         return self.changed(node, ELEMENT)
-
-    def changed(self, node: Node, each: Node | None, *, first: bool = False) -> Node:
-        """With rows for blocks, and elements of what a lane holds. each: which of its threads it is; first: whether its
-        number is 0."""
-
-        def how(one: Node) -> Node | None:
-            if one[0] == "index" and one[1][0] == "name" and one[1][1] in self.own:
-                name = ("name", one[1][1])
-                at = ZERO[0] if one[2] in ZERO else each
-                return ("index", name, at) if self.form.each > 1 else name
-            if one[0] != "name":
-                return self.narrowed(one)
-            return self.named(one, each, first)
-
-        return replaced(node, how)
-
-    def named(self, one: Node, each: Node | None, first: bool) -> Node | None:
-        name = one[1]
-        if name == "blockIdx.x":
-            return ("name", ROW)
-        if name == "blockDim.x" and self.form.each > 1:
-            return ("number", str(self.form.block))
-        if self.form.each == 1 and self.width(one) == self.form.block:
-            raise Unclear("as wide as a block")  # what is no step along the row could be the number of anything else
-        if name in self.alias or name == "threadIdx.x":
-            if first or self.form.lanes == 1:
-                return ZERO[0]
-            return ("name", "thread_n") if name == "threadIdx.x" and self.form.each > 1 else None
-        if name in self.held and self.form.each > 1:
-            return ("index", one, each)
-        return ("index", one, ("name", "threadIdx.y")) if name in self.shared else None
-
-    def narrowed(self, one: Node) -> Node | None:
-        """`k += B` by the lanes instead."""
-        if self.form.each > 1 or one[0] == "declare":
-            return None
-        if one[0] == "assign" and one[1] == "+=" and self.width(one[3]) == self.form.block and one[2][0] == "name":
-            by = one[3] if one[3][0] == "name" and one[3][1] in self.form.values else ("number", str(self.form.lanes))
-            return ("assign", "+=", one[2], by)
-        if one[0] == "number" and self.width(one) == self.form.block:
-            raise Unclear("as wide as a block")
-        return None
-
-    def folded(self, one: Fold, pad: str) -> list[str]:
-        """What a lane holds first, then lanes by shuffles; all get what the first one has."""
-        out, form, o = [], self.form, one.name
-        if form.each > 1:
-            made = self._round(one, lambda n: ("index", ("name", n), ELEMENT),
-                               lambda n: ("index", ("name", n), ("binary", "+", ELEMENT, ("name", o))))  # fmt: skip
-            head, inner = f"for (int {EACH} = 0; {EACH} < {o}; {EACH}++)", pad + "  "
-            out += [f"{pad}#pragma unroll", f"{pad}for (int {o} = {form.each // 2}; {o}; {o} >>= 1) {{",
-                    f"{inner}#pragma unroll", *syntax.headed(head, lines(made, inner + "  "), inner), f"{pad}}}"]
-        if form.lanes == 1:
-            return out
-        own = {n: f"{n}[0]" if form.each > 1 else n for n in one.arrays}
-        made = self._round(one, lambda n: ("name", own[n]), lambda n: ("name", f"{n}_far"))
-        far = [f"{pad}  const {self.kinds[n]} {n}_far = __shfl_xor_sync(~0u, {own[n]}, {o});" for n in one.arrays]
-        out += [f"{pad}#pragma unroll", f"{pad}for (int {o} = {form.lanes // 2}; {o}; {o} >>= 1) {{", *far,
-                *lines(made, pad + "  "), f"{pad}}}"]  # fmt: skip
-        if not fair(one):  # lanes that compare in another order may have taken another of two that are equal
-            width = f", {form.lanes}" if form.lanes < WARP else ""
-            out += [f"{pad}{own[n]} = __shfl_sync(~0u, {own[n]}, 0{width});" for n in one.arrays if n in self.read]
-        return out
-
-    def _round(self, one: Fold, own: object, far: object) -> Node:
-        made = round_of(one, self.alias, own, far)  # type: ignore[arg-type]
-        if made is None:
-            raise Unclear("the number of a round")
-        return made
-
-    def joined(self, node: Node, pad: str) -> list[str]:
-        """A value of each thread joined by the lanes' own first, then by shuffles."""
-        _, kind, ((name, _, _, (_, (_, how), value)),), _ = node
-        form, inner = self.form, pad + "  "
-
-        def both(a: str, b: str) -> str:
-            return f"{a} + {b}" if how == "+" else f"{CALLS[how].get(kind, CALLS[how][''])}({a}, {b})"
-
-        if form.each == 1:
-            out = lines(("declare", kind, [(name, "", [], self.changed(value, None))], False), pad)
-        else:
-            one = spelled(self.changed(value, ELEMENT), 3)
-            made = [*self.thread_named([("do", value)], inner), f"{inner}{name} = {EACH} ? {both(name, one)} : {one};"]
-            out = [f"{pad}{kind} {name};", f"{pad}#pragma unroll",
-                   *syntax.headed(f"for (int {EACH} = 0; {EACH} < {form.each}; {EACH}++)", made, pad)]  # fmt: skip
-        if form.lanes == 1:
-            return out
-        there = f"__shfl_xor_sync(~0u, {name}, {BY})"
-        return [*out, f"{pad}#pragma unroll", f"{pad}for (int {BY} = {form.lanes // 2}; {BY}; {BY} >>= 1) "
-                f"{name} = {both(name, there)};"]  # fmt: skip
 
 
 def held(body: Node, form: Form) -> tuple[str, Writer] | None:

@@ -32,7 +32,7 @@ class Kept(Struct, frozen=True):
 
 def in_registers(
     fn: Function, block: int, lanes: int, rows: int, each: int, known: Mapping[str, int],
-    called: Mapping[str, Callee], *, wide: bool = False,
+    called: Mapping[str, Callee], *, wide: bool = False, beside: bool = False,
 ) -> Kept | None:  # fmt: skip
     """None where the text is none that is understood. each: threads that a lane stands for. called: functions of the
     file. wide: whether lanes take four neighbours."""
@@ -45,7 +45,7 @@ def in_registers(
     body = _Joins(called, block, widths, body).made()
     if body is None:
         return None
-    form = Form(block, lanes, rows, each, widths, fn.values, handed(fn, body), fn.pointers, wide)
+    form = Form(block, lanes, rows, each, widths, fn.values, handed(fn, body), fn.pointers, wide, beside)
     named = {**known, **fn.values}
     made = None
     for one in (body if not shuffling(body) else joined(body, block, named), joined(body, block, named, stores=True)):
@@ -54,7 +54,7 @@ def in_registers(
         return None
     text, writer = made
     values = {n: lanes if v == block and each == 1 else v for n, v in fn.values.items()}
-    if wide and not writer.aligned:
+    if (wide or beside) and not writer.aligned:
         return None
     more = sum(writer.held.values()) - len(writer.held)
     said = [tuple(sorted(found)) for found in (writer.aligned, writer.over)]

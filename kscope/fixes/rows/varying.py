@@ -14,9 +14,10 @@ from kscope.fixes.rows.trees import THREAD, ZERO, Fold, first_thread, fold, plac
 
 
 class Form(Struct, frozen=True):
-    """`lanes` for the `block` threads of a row, `rows` a block. each: threads that a lane stands for. wide: names whose
-    value the block's width is. values: what the template's names stand for. handed: whether threads could hand
-    something on through global memory. quads: whether lanes take four neighbours each, of arrays of `pointers`."""
+    """`lanes` for the `block` threads of a row, `rows` a block. each: threads that a lane stands for; beside: whether
+    they are neighbours. wide: names whose value the block's width is. values: what the template's names stand for.
+    handed: whether threads could hand something on through global memory. quads: whether lanes take four neighbours
+    each, of arrays of `pointers`."""
 
     block: int
     lanes: int
@@ -27,6 +28,7 @@ class Form(Struct, frozen=True):
     handed: bool
     pointers: Mapping[str, str]
     quads: bool = False
+    beside: bool = False
 
 
 OVER = "_over"

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct, structs
 
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.grammar import Unplayable
+from kscope.fixes.given.kinds import words
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Text, outside, shape, spans_edited
 from kscope.fixes.rows.compared import Same, Side, same
@@ -37,8 +39,8 @@ OWN = 0.25  # of them, where a warp does what several did (judged)
 class Changed(Struct, frozen=True):
     """The function's new text, the values of its template, lanes of a row and rows of a block. exact: no operation has
     another place, so that results are the same to the last bit. more: registers of a thread more. aligned: parameters
-    through which a lane loads 16 bytes. over: what it divides by once. most: elements of a row that a lane keeps in
-    registers, with the others of its row; asked: arrays whose elements are loaded only where they are needed."""
+    through which a lane takes several neighbours; quads: by four in rounds. over: what it divides by once. most:
+    elements of a row that its lanes have in registers; asked: arrays of such that are loaded only where needed."""
 
     text: str
     values: Mapping[str, int]
@@ -50,6 +52,7 @@ class Changed(Struct, frozen=True):
     more: int = 0
     aligned: tuple[str, ...] = ()
     over: tuple[str, ...] = ()
+    quads: bool = False
     most: int = 0
     asked: tuple[str, ...] = ()
 
@@ -90,7 +93,8 @@ def _changed(setting: Setting, fn: Function) -> Changed | None:
     short, fewest = few(length / OWN_ROUNDS, bytes_), few(length / FOUR, bytes_ * FOUR)
     ways: list[tuple[Way, int, int]] = [(_wide, lanes, 1) for lanes in sorted({fewest, WARP})]
     ways += [(_held, lanes, 1) for lanes in sorted({short, WARP})]
-    several: list[tuple[Way, int, int]] = [(_held, WARP, block // WARP)] if block // WARP <= MOST_PARTS else []
+    several: list[tuple[Way, int, int]] = [(_beside, WARP, block // WARP), (_held, WARP, block // WARP)]
+    several = several if block // WARP <= MOST_PARTS else []
     spread: list[tuple[Way, int, int]] = [(_regrouped, lanes, 1) for lanes in sorted({short, WARP})]
     ways += spread + several if rounds(fn, block, {**known, **fn.values}) else several + spread
     for make, lanes, each in ways:
@@ -125,19 +129,20 @@ def _regrouped(
 
 
 def _held(
-    setting: Setting, fn: Function, lanes: int, rows: int, each: int, known: Mapping[str, int], *, wide: bool = False
+    setting: Setting, fn: Function, lanes: int, rows: int, each: int, known: Mapping[str, int], *, wide: bool = False,
+    beside: bool = False,
 ) -> Changed | None:  # fmt: skip
     """The text that keeps in registers what threads of the block had in shared memory."""
     assert setting.launch is not None
     called = _called(setting, fn)
-    found = in_registers(fn, setting.launch.block[0], lanes, rows, each, known, called, wide=wide)
+    found = in_registers(fn, setting.launch.block[0], lanes, rows, each, known, called, wide=wide, beside=beside)
     if found is None:
         return None
     played = _same(setting, fn, found.text, lanes, rows, found.values, known)
     if played is None or (each > 1 and played.ties):
         return None
     one = Changed(found.text, found.values, lanes, rows, _rewritten(setting, fn, found.text), played, found.exact,
-                  found.more, found.aligned, found.over)  # fmt: skip
+                  found.more, found.aligned, found.over, wide)  # fmt: skip
     return one if wide or each > 1 else _remembered(setting, fn, one, known)
 
 
@@ -157,11 +162,8 @@ def _remembered(setting: Setting, fn: Function, one: Changed, known: Mapping[str
                            most=found.most, asked=found.asked)  # fmt: skip
 
 
-def _wide(
-    setting: Setting, fn: Function, lanes: int, rows: int, each: int, known: Mapping[str, int]
-) -> Changed | None:  # fmt: skip
-    """The same with loads of four neighbours a lane."""
-    return _held(setting, fn, lanes, rows, each, known, wide=True)
+_wide, _beside = partial(_held, wide=True), partial(_held, beside=True)
+"""Lanes that load four neighbours each; lanes that stand for neighbours."""
 
 
 def _rows(setting: Setting, lanes: int) -> int:
@@ -250,13 +252,10 @@ def _fix(asked: Asked, fn: Function, one: Changed) -> Fix:
             Proof(what="threads a row", before=block, after=one.lanes, unit="threads",
                   how=f"{launch.blocks} rows, as many as blocks were launched"),
         ],
-        costs=[*([f"{more} bytes of shared memory a block more"] if more > 0 else []), *_longer(one)],
+        costs=[*([f"{more} bytes of shared memory a block more"] if more > 0 else []),
+               *([f"rows of more than {one.most} elements are loaded in each pass, as before"] if one.most else [])],
         price=asked.finding.estimate,
     )  # fmt: skip
-
-
-def _longer(one: Changed) -> list[str]:
-    return [f"rows of more than {one.most} elements are loaded in each pass, as before"] if one.most else []
 
 
 def _met(one: Changed, barriers: int) -> str:
@@ -280,8 +279,10 @@ def _conditions(asked: Asked, fn: Function, one: Changed) -> list[Condition]:
         holds = "the last place of a quotient does not matter, and no divisor is below 2^-126"
         out.append(Condition(holds=holds, state="check", why=why))
     if one.aligned:
-        out.append(Condition(holds=f"{', '.join(one.aligned)} at multiples of 16 bytes", state="check",
-                             why="lanes load four neighbours at once"))  # fmt: skip
+        each = FOUR if one.quads else block // one.lanes
+        bytes_ = each * max(words(fn.pointers[name])[1] for name in one.aligned)
+        out.append(Condition(holds=f"{', '.join(one.aligned)} at multiples of {bytes_} bytes", state="check",
+                             why=f"lanes take {each} neighbours at once"))  # fmt: skip
     if one.asked:
         why = "they are loaded at once, and were only where it was needed"
         holds = f"all elements of a row of {', '.join(one.asked)} are there"
