@@ -60,23 +60,23 @@ class Same(Struct, frozen=True):
 
 
 def same(
-    fn: Function, old: Sequence[Side], new: Sequence[Side], known: Mapping[str, int], *, longest: int = 0
+    fn: Function, old: Sequence[Side], new: Sequence[Side], known: Mapping[str, int], *, besides: Sequence[int] = ()
 ) -> Same | None:  # fmt: skip
-    """old, new: launches of one block and of several, pair by pair. longest: a size besides, where the new ones must
-    load nothing that the old ones do not. None where a result is another one, or too little could be played."""
-    sizes = sorted({*SIZES, longest, longest + 1}) if longest else SIZES
+    """old, new: launches of one block and of several, pair by pair. besides: other sizes; new ones must load nothing
+    then that old ones do not. None where a result is another one, or too little could be played."""
+    sizes = sorted({*SIZES, *besides})
     tried = [(size, n % len(old)) for n, size in enumerate(sizes)] if fn.numbers else [(0, n) for n in range(len(old))]
     for drawn in ("several", "real"):
         compared, played, more = 0, 0, 0
         for size, n in tried:
-            one = both(fn, (old[n], new[n]), size, drawn, known, loads=bool(longest))
+            one = both(fn, (old[n], new[n]), size, drawn, known, loads=bool(besides))
             if one is None:
                 continue
             if not one[0]:
                 return None
             played, compared, more = played + (one[1] > 0), compared + one[1], one[2]
         if played >= LEAST:
-            few = [both(fn, (old[n], new[n]), size, "few", known, loads=bool(longest)) for size, n in tried[1:]]
+            few = [both(fn, (old[n], new[n]), size, "few", known, loads=bool(besides)) for size, n in tried[1:]]
             ties = any(one is not None and not one[0] for one in few)
             if ties and _COMPARED.search(fn.body) is None:
                 return None

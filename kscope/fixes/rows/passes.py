@@ -1,5 +1,5 @@
 """Rows that lanes go along several times: each keeps its elements in registers from the first time on, and what the
-first lane stores for all to read later. Longer rows than registers hold go the way they went."""
+first lane stores for all to read later. Rows of other lengths go the way they went."""
 
 from __future__ import annotations
 
@@ -20,13 +20,18 @@ UNROLL = ("pragma", "unroll")
 
 
 class Passes(Struct, frozen=True):
-    """The function's new text. `words`: of registers a lane more; `most`: elements of the longest row that has them.
+    """The function's new text. `words`: of registers a lane more; `most`: elements of the longest row that has them,
+    all of whose lanes have one in each round but the last.
     `asked`: arrays whose elements are loaded only where they are needed."""
 
     text: str
     words: int
     most: int
     asked: tuple[str, ...]
+
+    def sizes(self, lanes: int) -> tuple[int, ...]:
+        """Lengths of rows that have them, the least and the largest, and others."""
+        return self.most - lanes, self.most - lanes + 1, self.most - lanes // 2, self.most, self.most + 1
 
 
 def passes(
@@ -44,12 +49,13 @@ def passes(
     new = [x for m in made for x in syntax.lines(m, "  ", kept)]
     words, most, asked = one.words(), one.each * lanes, one.asked()
     if one.end[0] == "number":
-        body = ["{", *new, "}"] if int(one.end[1]) <= most else []
+        body = ["{", *new, "}"] if most - lanes < int(one.end[1]) <= most else []
         return Passes(text[:start] + "\n".join(body), words, most, asked) if body else None
     before, old = syntax.lines(("block", one.nodes[: one.first]), "  ", kept), text[start:].split("\n")
     if [x.strip() for x in old[1 : 1 + len(before)]] != [x.strip() for x in before]:
         return None
-    test = f"  if ({spelled(one.end)} <= {most}) {{"
+    end = spelled(one.end)
+    test = f"  if ({end} > {most - lanes} && {end} <= {most}) {{" if one.each > 1 else f"  if ({end} <= {most}) {{"
     fast, slow = new[len(before) :], old[1 + len(before) : -1]
     body = ["{", *before, test, *(f"  {x}" for x in fast), "  } else {", *(f"  {x}" for x in slow), "  }", "}"]
     return Passes(text[:start] + "\n".join(body), words, most, asked)
@@ -159,7 +165,9 @@ class _Passes(Along):
         """A lane's elements one by one."""
         kind, ((name, _, _, start),) = loop[1][1:3]
         at: Node = ("binary", "+", start, ("binary", "*", ("number", str(self.lanes)), ELEMENT))
-        inner: list[Node] = [("declare", kind, [(name, "", [], at)], False), ("if", loop[2], ("block", body),
+        whole: Node = ("binary", "<", ELEMENT, ("number", str(self.each - 1)))  # of which each lane has an element
+        asked: Node = ("binary", "||", whole, loop[2]) if self.each > 1 else loop[2]
+        inner: list[Node] = [("declare", kind, [(name, "", [], at)], False), ("if", asked, ("block", body),
                              ("block", []))]  # fmt: skip
         first: Node = ("declare", "int", [(EACH, "", [], ("number", "0"))], False)
         test: Node = ("binary", "<", ELEMENT, ("number", str(self.each)))

@@ -154,7 +154,7 @@ def _remembered(setting: Setting, fn: Function, one: Changed, known: Mapping[str
     found = passes(fn, one.text, one.lanes, one.values, lengths(setting, fn, setting.launch.block[0], known))
     if found is None:
         return one
-    played = _same(setting, fn, found.text, one.lanes, one.rows, one.values, known, longest=found.most)
+    played = _same(setting, fn, found.text, one.lanes, one.rows, one.values, known, besides=found.sizes(one.lanes))
     if played is None:
         return one
     edits = _rewritten(setting, fn, found.text)
@@ -183,9 +183,9 @@ def _called(setting: Setting, fn: Function) -> dict[str, Callee]:
 
 def _same(
     setting: Setting, fn: Function, text: str, lanes: int, rows: int, values: Mapping[str, int],
-    known: Mapping[str, int], *, longest: int = 0,
+    known: Mapping[str, int], *, besides: Sequence[int] = (),
 ) -> Same | None:  # fmt: skip
-    """longest: length of a row that is played too, and loads nothing that was not loaded."""
+    """besides: other lengths of a row, which load nothing that was not loaded."""
     assert setting.launch is not None
     block, called = setting.launch.block[0], _called(setting, fn)
     start = text.index("{", len(fn.code[: fn.opened].rstrip()))
@@ -196,7 +196,7 @@ def _same(
         return None
     old = [Side(body, (rows * n, 1), (block, 1), fn.values) for n in (1, 2)]
     new = [Side(other, (n, 1), shaped, values) for n in (1, 2)]
-    return same(fn, old, new, known, longest=longest)
+    return same(fn, old, new, known, besides=besides)
 
 
 def _fits(setting: Setting, fn: Function, one: Changed) -> bool:
@@ -253,7 +253,8 @@ def _fix(asked: Asked, fn: Function, one: Changed) -> Fix:
                   how=f"{launch.blocks} rows, as many as blocks were launched"),
         ],
         costs=[*([f"{more} bytes of shared memory a block more"] if more > 0 else []),
-               *([f"rows of more than {one.most} elements are loaded in each pass, as before"] if one.most else [])],
+               *([f"rows of other than {one.most - one.lanes + 1} to {one.most} elements are loaded in each pass"]
+                 if one.most else [])],
         price=asked.finding.estimate,
     )  # fmt: skip
 
