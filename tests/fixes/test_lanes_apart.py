@@ -61,7 +61,7 @@ def test_a_capture_whose_ways_follow_from_places_needs_no_exchange_of_elements()
 
 def test_ways_of_data_are_told_by_looking() -> None:
     assert [f.kind for f in changes("interpret.as_they_come", "LAT305")][-1] == "jam"
-    assert all(f.kind != "lane_mapping" for f in changes("interpret.as_they_come", "LAT305"))
+    assert all("places" not in f.title for f in changes("interpret.as_they_come", "LAT305"))
     assert not changes("divergence.fast", "LAT305")
 
 

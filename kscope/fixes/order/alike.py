@@ -53,33 +53,49 @@ class Side(Struct, frozen=True):
 
 def alike(
     kernel: Kernel, old: Side, new: Side, sizes: Sequence[Mapping[str, int]] = ({},),
-    given: Mapping[str, Any] | None = None, beyond: Sequence[str] = (),
+    given: Mapping[str, Any] | None = None, beyond: Sequence[str] = (), instead: Mapping[str, Any] | None = None,
 ) -> int:  # fmt: skip
     """How many results were written and compared, if all are the same in every play that the old text allows; else 0.
     sizes: of the numbers that the launch gives, one play each. given: arrays that are not to be drawn. The new text
-    may load nothing that the old one leaves alone, but of arrays in `beyond`."""
-    compared = 0
+    may load nothing that the old one leaves alone, but of arrays in `beyond`. instead: what arrays hold for the new
+    one, which only reads them."""
+    compared, known_, other = 0, known(kernel), instead or {}
     for numbers in sizes:
         for below, most in ((below, most) for most in (LARGEST, CONSTANT) for below in DRAWN):
-            constants_too = {n: v if v <= most else FEW for n, v in known(kernel).items()} | dict(numbers)
+            constants_too = {n: v if v <= most else FEW for n, v in known_.items()} | dict(numbers)
             first = _made(kernel, old, constants_too, below, given or {})
             if first is None:
                 continue
-            second = _made(kernel, new, constants_too, below, given or {})
-            if second is None:
-                return 0
+            second = _made(kernel, new, constants_too, below, {**(given or {}), **other})
             start = memory_of(kernel, below, given or {})
-            for name, cells in first[0].items():
-                was = start[name]
-                width = words(pointers(kernel).get(name, ""))[0]
-                loaded = [_elements(one[1][name], width) for one in (first, second)]
-                more = name not in beyond and (loaded[1] & ~loaded[0]).any()
-                if more or not np.array_equal(cells, second[0][name]):
-                    return 0
-                compared += int((cells != was).sum())
+            same = _compared(kernel, start, first, second, beyond, other) if second is not None else None
+            if same is None:
+                return 0
+            compared += same
             break
         else:
             return 0
+    return compared
+
+
+_Left = tuple[dict[str, Any], Mapping[str, Any]]
+
+
+def _compared(
+    kernel: Kernel, start: Mapping[str, Any], first: _Left, second: _Left, beyond: Sequence[str],
+    instead: Mapping[str, Any],
+) -> int | None:  # fmt: skip
+    """How many words were written, if both texts left the same; None where they did not."""
+    compared = 0
+    for name, cells in first[0].items():
+        wanted = instead.get(name, cells)
+        width = words(pointers(kernel).get(name, ""))[0]
+        loaded = [_elements(one[1][name], width) for one in (first, second)]
+        more = name not in beyond and name not in instead and (loaded[1] & ~loaded[0]).any()
+        kept = name not in instead or np.array_equal(cells, start[name])
+        if more or not kept or not np.array_equal(second[0][name], wanted):
+            return None
+        compared += int((cells != start[name]).sum())
     return compared
 
 

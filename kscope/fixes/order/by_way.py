@@ -4,6 +4,8 @@ in the order of their ways, and works on them in that order."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -52,7 +54,7 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     stored = last_store(kernel, one)
     times = _times(setting, one, stored)
-    if not times or not _told(asked.finding, kernel, found.text):
+    if not times or not told(asked.finding, kernel, found.text):
         return []
     body = sorting(one, found.asked, found.way, found.count, launch.block[0], times, stored)
     played = same(kernel, one, found, body, launch.block[0], times) if body else 0
@@ -95,7 +97,7 @@ def _bytes(one: Element, elements: int, stored: Stored | None) -> int:
     return 4 * words * elements + 4 * MOST
 
 
-def _told(finding: Finding, kernel: Kernel, text: str) -> bool:
+def told(finding: Finding, kernel: Kernel, text: str) -> bool:
     """Whether the finding speaks of these lines."""
     at = kernel.text.code.find(text)
     first = kernel.text.first + kernel.text.code.count("\n", 0, at)
@@ -189,16 +191,22 @@ def same(kernel: Kernel, one: Element, found: Ways, body: str, block: int, times
     numbers = [n for n, kind in kernel.parameters.items() if "*" not in kind]
     sizes = [dict.fromkeys(numbers, most - block // 2 - 1), dict.fromkeys(numbers, most)]
     sizes += [{**sizes[0], n: 0} for n in numbers[:MOST]]
-    made, given = np.random.default_rng(block), {}
-    asks, finds = " ".join((found.way, *found.asked)), " ".join(one.found)
+    given = arrays_given(kernel, found, np.random.default_rng(block), one.found)
+    return alike(kernel, old, new, sizes if numbers else [{}], given=given)
+
+
+def arrays_given(kernel: Kernel, found: Ways, made: Any, finds: Sequence[str]) -> dict[str, Any]:
+    """What arrays hold that an element's way is asked for, or the element itself. made: draws; finds: statements that
+    find it."""
+    given, asks = dict[str, Any](), " ".join((found.way, *found.asked))
     for name, kind in pointers(kernel).items():
         if kind in ("float", "double"):
             continue
         if re.search(rf"\b{name}\s*\[", asks):
             given[name] = made.integers(0, found.count + 2, CELLS)
-        if re.search(rf"\b{name}\s*\[", finds):
+        if re.search(rf"\b{name}\s*\[", " ".join(finds)):
             given[name] = made.permutation(CELLS)
-    return alike(kernel, old, new, sizes if numbers else [{}], given=given)
+    return given
 
 
 def _fix(asked: Asked, one: Element, found: Ways, edits: list[Edit], times: int, sizes: tuple[int, int]) -> Fix:
@@ -209,7 +217,7 @@ def _fix(asked: Asked, one: Element, found: Ways, edits: list[Edit], times: int,
     grid = [n // times if axis == one.axis else n for axis, n in zip("xyz", launch.grid, strict=True)]
     given = [shape(grid), shape(launch.block), *([str(launch.shared_dynamic)] if launch.shared_dynamic else [])]
     warps = block * times // WARP
-    before, after = _lanes(setting, found.count), WARP / (1 + (found.count - 1) / warps)
+    before, after = lanes(setting, found.count), WARP / (1 + (found.count - 1) / warps)
     what = f"{found.count} ways" if found.count > 1 else "those that go on"
     even = Condition(holds=f"every launch has a multiple of {times} blocks along {one.axis}, of {block} threads",
                      state="check", why="shared memory holds the elements of so many")  # fmt: skip
@@ -238,7 +246,7 @@ def _fix(asked: Asked, one: Element, found: Ways, edits: list[Edit], times: int,
     )  # fmt: skip
 
 
-def _lanes(setting: Setting, count: int) -> float:
+def lanes(setting: Setting, count: int) -> float:
     """The mean of all instructions; of code that was not counted, what so many ways leave."""
     code = setting.code
     threads = getattr(code, "threads", None)
