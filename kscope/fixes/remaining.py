@@ -45,9 +45,11 @@ def unvoted(setting: Setting) -> float:
 
 
 def unordered(setting: Setting) -> float:
-    """Atomics of a kernel in which no warp has put its elements in an order: no votes, no shuffles."""
+    """Atomics of a kernel in which no warp has put its elements in an order, and no block has a list of them: no votes,
+    no shuffles, no loads from shared memory."""
     code = setting.code
-    ordered = code.where(lambda ins, op: ins.opcode in ("VOTE", "VOTEU", "SHFL", "MATCH"))
+    ordered = code.where(lambda ins, op: ins.opcode in ("VOTE", "VOTEU", "SHFL", "MATCH")
+                         or (op.space == "shared" and op.access == "load"))  # fmt: skip
     return 0 if ordered else len(code.where(lambda ins, op: op.access in ("atomic", "reduction")))
 
 

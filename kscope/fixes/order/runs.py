@@ -49,16 +49,23 @@ class Rows(Struct, frozen=True):
     whole: str
 
 
-def fixes(asked: Asked) -> list[Fix]:
+def asked_rows(asked: Asked) -> tuple[Kernel, Rows, int] | None:
+    """A kernel of rows that are added up by an index, and how many of them a block is to take."""
     setting, launch, held = asked.setting, asked.setting.launch, asked.setting.occupancy()
     kernel = kernel_of(setting)
     one = rows(kernel) if kernel is not None else None
     if kernel is None or one is None or launch is None or held is None or max(*launch.grid[1:], *launch.block[1:]) > 1:
-        return []
+        return None
     slots = held.blocks * setting.sms
     count = next((n for n in ROWS if launch.grid[0] % n == 0 and launch.blocks >= n * FULL * slots), 0)
-    if not count or launch.block[0] % WARP:
+    return (kernel, one, count) if count and launch.block[0] % WARP == 0 else None
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting, launch, found = asked.setting, asked.setting.launch, asked_rows(asked)
+    if found is None or launch is None:
         return []
+    kernel, one, count = found
     body = written(one, count)
     played = same(kernel, one, body, launch.block[0], count) if body else 0
     edits = body_edits(setting, kernel.text, (kernel.opening, kernel.closing + 1), body) if played else []
@@ -139,14 +146,13 @@ def _same_for_all(steps: list[str], before: tuple[str, ...]) -> bool:
     return True
 
 
-def written(one: Rows, count: int) -> str:
-    """The body, from brace to brace; "" where what a value needs is not all there."""
+def written(one: Rows, count: int, order: str = "") -> str:
+    """The body, from brace to brace; "" where what a value needs is not all there. order: an array that has the rows
+    in the order of their index; without one blocks put theirs in order."""
     steps = (*one.before, *one.inside)
     made, put = sliced(steps, one.value), sliced(steps, one.place)
     if made is None or put is None:
         return ""
-    row, first = f"(blockIdx.x * {count} + threadIdx.x)", [_BLOCK.sub("block_n", s) for s in (*one.asked, one.key)]
-    *asked, key = [s.replace("block_n", row) for s in first]
     if one.loop:  # what does not change with the block stays in front of the loop, whose bounds may ask for it
         outer = [s for s in sliced(one.before, one.loop) or () if not _BLOCK.search(s) and one.key not in s]
     else:
@@ -158,26 +164,13 @@ def written(one: Rows, count: int) -> str:
 
     each = f"#pragma unroll\nfor (int round_n = 0; round_n < {count}; round_n++)"
     value, place = of([one.value]), of([one.place])
-    block = f"const unsigned block_n = blockIdx.x * {count} + row_n[round_n];"
+    block = f"const unsigned block_n = {'' if order else f'blockIdx.x * {count} + '}row_n[round_n];"
     later = any(_BLOCK.search(s) for s in (*put, one.place) if one.key not in s)
     return indented(
         f"""{{
 __shared__ {one.whole} key_n[{count}];
 __shared__ int row_n[{count}];
-if (threadIdx.x < {WARP}) {{
-{one.whole} at_n = 0;
-int place_n = 0;
-{f'if (threadIdx.x < {count}) {{' if count < WARP else ''}
-{chr(10).join(asked)}
-at_n = {key};
-{'}' if count < WARP else ''}
-for (int round_n = 0; round_n < {count}; round_n++) {{
-const {one.whole} other_n = __shfl_sync(~0u, at_n, round_n);
-place_n += other_n < at_n || (other_n == at_n && round_n < threadIdx.x);
-}}
-{f'if (threadIdx.x < {count}) ' if count < WARP else ''}key_n[place_n] = at_n;
-{f'if (threadIdx.x < {count}) ' if count < WARP else ''}row_n[place_n] = threadIdx.x;
-}}
+{_given(one, count, order) if order else _put_in_order(one, count)}
 __syncthreads();
 {chr(10).join(outer)}
 {one.loop} {{
@@ -199,6 +192,41 @@ sum_n = 0;
 }}
 }}"""
     )
+
+
+def keyed(one: Rows, row: str) -> list[str]:
+    """What the index of a row needs, and the index."""
+    return [_BLOCK.sub("block_n", s).replace("block_n", row) for s in (*one.asked, one.key)]
+
+
+def _given(one: Rows, count: int, order: str) -> str:
+    """The next rows of an order, one a lane."""
+    *asked, key = keyed(one, "place_n")
+    return f"""if (threadIdx.x < {count}) {{
+const int place_n = {order}[blockIdx.x * {count} + threadIdx.x];
+{chr(10).join(asked)}
+key_n[threadIdx.x] = {key};
+row_n[threadIdx.x] = place_n;
+}}"""
+
+
+def _put_in_order(one: Rows, count: int) -> str:
+    """A block's rows, one a lane, each put behind those of lower indices."""
+    *asked, key = keyed(one, f"(blockIdx.x * {count} + threadIdx.x)")
+    return f"""if (threadIdx.x < {WARP}) {{
+{one.whole} at_n = 0;
+int place_n = 0;
+{f'if (threadIdx.x < {count}) {{' if count < WARP else ''}
+{chr(10).join(asked)}
+at_n = {key};
+{'}' if count < WARP else ''}
+for (int round_n = 0; round_n < {count}; round_n++) {{
+const {one.whole} other_n = __shfl_sync(~0u, at_n, round_n);
+place_n += other_n < at_n || (other_n == at_n && round_n < threadIdx.x);
+}}
+{f'if (threadIdx.x < {count}) ' if count < WARP else ''}key_n[place_n] = at_n;
+{f'if (threadIdx.x < {count}) ' if count < WARP else ''}row_n[place_n] = threadIdx.x;
+}}"""
 
 
 def same(kernel: Kernel, one: Rows, body: str, block: int, count: int) -> int:
@@ -239,14 +267,14 @@ def _fix(asked: Asked, one: Rows, edits: list[Edit], count: int, played: int) ->
         ],
         proof=[
             Proof(what=f"additions to a place that all {count} rows of a block have", before=count, after=1,
-                  unit="atomics", how=f"of {_atomics(setting):.3g} atomics of lanes in all"),
+                  unit="atomics", how=f"of {atomics(setting):.3g} atomics of lanes in all"),
         ],
         costs=[f"{count} values a thread in registers", f"{8 * count} bytes of shared memory a block, one barrier"],
         price=asked.finding.estimate,
     )  # fmt: skip
 
 
-def _atomics(setting: Setting) -> float:
+def atomics(setting: Setting) -> float:
     code = setting.code
     atoms = code.ran(code.where(lambda ins, op: op.access in ("atomic", "reduction")))
     return total(getattr(code, "threads", [WARP * n for n in code.executed]), atoms)
