@@ -93,8 +93,11 @@ def test_a_wrong_search_or_a_missing_barrier_is_seen() -> None:
     for old, new in (
         ("(thread_n + 1) * skip_n", "thread_n * skip_n"),
         ("row_n < end_n && ", ""),
-        ("    __syncthreads();\n    #pragma", "    #pragma"),
-        ("begin_n > at_n ? begin_n : at_n", "begin_n"),
+        ("    __syncthreads();\n    for", "    for"),
+        ("    __syncthreads();\n  }", "  }"),
+        ("at_n + 16 + step_n", "at_n + 15 + step_n"),
+        ("at_n + step_n < stop_n", "true"),
+        ("begin_n > tile_n ? begin_n : tile_n", "begin_n"),
     ):
         assert old in text
         with pytest.MonkeyPatch.context() as patch:

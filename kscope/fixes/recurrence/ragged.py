@@ -23,11 +23,12 @@ from kscope.model.lazily import np
 ADDED = ("float", "double", "int", "unsigned", "unsigned int")  # that atomicAdd takes
 MOST = "instructions of the SM that executes most over the mean"  # the finding's (GRD403)
 NAMED = 3  # names for names that are looked up
-AT_ONCE = 32  # values of a thread that are loaded before they are added (judged)
+AT_ONCE = 16  # values of a thread that are on their way while as many are added (judged)
+TILE = 64  # rows of a block, at least: runs are looked up for so many at a time (judged)
 RUNS = 6  # that are played
 WAVES = 2  # of blocks that the device should have, so that none waits for another (judged)
 PLACES = 256  # that whole numbers in arrays lead to
-MEANS, SHORT = (2, 9, 40), (1, 2)  # rows of a run that is played, and where there are more than threads
+MEANS, SHORT = (2, 40, 150), (1, 2)  # rows of a run that is played, and where there are more than threads
 _STORE = re.compile(r"\s*(?P<name>\w+)\s*\[(?P<at>[^;=]*)\]\s*=(?!=)\s*(?P<value>\w+)\s*;")
 _NEXT = re.compile(r"(?P<array>\w+)\[blockIdx\.x\]")
 
@@ -80,7 +81,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 Proof(what=MOST, before=uneven, after=1, how="every block has as many rows, but for the last one"),
             ],
             costs=["sums in another order from run to run",
-                   f"a search in {found.array} for each block, a barrier or two for {at_once(found)} rows"],
+                   f"a search in {found.array} for each block, two barriers for {TILE} rows"],
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
@@ -132,25 +133,20 @@ def _stores(fn: Function, tail: str) -> tuple[tuple[str, str, str], ...]:
 
 def spans(found: Runs) -> list[Span]:
     one, fn, array = found.one, found.one.fn, found.array
-    kind, many = one.loop.kind, at_once(found)
-    inner = _together(found, many) or f"{_search(array)}\n  {_one_by_one(found)}"
+    kind = one.loop.kind
+    inner = _together(found) or f"{_search(array)}\n  {_one_by_one(found)}"
     text = (
         "{\n"
         "  const int runs_n = gridDim.x, blocks_n = runs_n * gridDim.y, threads_n = blockDim.x * blockDim.y;\n"
         "  const int thread_n = threadIdx.y * blockDim.x + threadIdx.x;\n"
         f"  const {kind} first_n = {array}[0], rows_n = {array}[runs_n] - first_n;\n"
-        f"  const {kind} per_n = ((rows_n + blocks_n - 1) / blocks_n + {many - 1}) / {many} * {many};\n"
+        f"  const {kind} per_n = ((rows_n + blocks_n - 1) / blocks_n + {TILE - 1}) / {TILE} * {TILE};\n"
         f"  const {kind} from_n = first_n + per_n * ({kind})(blockIdx.y * runs_n + blockIdx.x);\n"
         f"  const {kind} to_n = from_n + per_n < first_n + rows_n ? from_n + per_n : first_n + rows_n;\n"
         "  if (from_n >= to_n) return;\n"
         f"  int run_n = 0;\n  {inner}\n}}"
     )
     return [(fn.opened, len(fn.code), text)]
-
-
-def at_once(found: Runs) -> int:
-    """Rows of a block that are loaded before they are added."""
-    return max(1, AT_ONCE // len(found.one.rounds))
 
 
 def _search(array: str) -> str:
@@ -170,9 +166,9 @@ def _added(found: Runs) -> str:
     return re.sub(r"\bblockIdx\.x\b", "run_n", add)
 
 
-def _together(found: Runs, many: int) -> str:
-    """Rows of all runs in one loop, so many of them on their way at once while their runs are looked up; "" where what
-    a row adds depends on its run."""
+def _together(found: Runs) -> str:
+    """Rows of all runs in one loop, many of them on their way while others are added, or their runs looked up; "" where
+    what a row adds depends on its run."""
     one, loop, array = found.one, found.one.loop, found.array
     kind, updates = loop.kind, [r for r in one.rounds if isinstance(r, Update)]
     own = re.sub(rf"(?<![\w.])(?:{loop.start}|{loop.end})\s*=\s*{array}\s*\[[^][]*\]", "", one.head)
@@ -184,26 +180,39 @@ def _together(found: Runs, many: int) -> str:
     if re.search(rf"(?<![\w.])(?:{loop.start}|{loop.end})\b", asks):
         return ""
     head = re.sub(r"\s*\n\s*", " ", re.sub(r"\bblockIdx\.x\b", "run_n", one.head).strip())
-    values = [f"{one.states[u.form.state]} value{n}_n[{many}];" for n, u in enumerate(updates)]
-    load = [f"value{n}_n[step_n] = {loop.name} < to_n ? {bare(u.form.rest)} : 0;" for n, u in enumerate(updates)]
+    many = max(1, AT_ONCE // len(updates))
+    values = [f"{one.states[u.form.state]} value{n}_n[{many}], next{n}_n[{many}];" for n, u in enumerate(updates)]
+
+    def load(to: str, at: str) -> str:
+        first = f"const {kind} {loop.name} = {at} + step_n; "
+        return f"{{ {first}{' '.join(_loaded(f'{to}{n}_n', loop.name, u) for n, u in enumerate(updates))} }}"
+
     add = [f"{u.form.state} += value{n}_n[step_n];" for n, u in enumerate(updates)]
+    keep = [f"value{n}_n[step_n] = next{n}_n[step_n];" for n, _ in enumerate(updates)]
     zero = " ".join(f"{s} = 0;" for s in one.states)
-    each = f"#pragma unroll\n    for (int step_n = 0; step_n < {many}; step_n++)"
-    search = _search(array).replace("\n", "\n  ")
+    each = f"for (int step_n = 0; step_n < {many}; step_n++)"
     return (
-        f"__shared__ int run_of_n[{many}];\n  {head}\n"
-        f"  for ({kind} at_n = from_n; at_n < to_n; at_n += {many}) {{\n    {' '.join(values)}\n    {each} {{\n"
-        f"      const {kind} {loop.name} = at_n + step_n; {' '.join(load)}\n    }}\n"
-        f"    if (at_n == from_n)\n    {search}\n"
-        f"    const {kind} stop_n = at_n + {many} < to_n ? at_n + {many} : to_n;\n"
+        f"__shared__ int run_of_n[{TILE}];\n  {head}\n  {' '.join(values)}\n"
+        f"  #pragma unroll\n  {each} {load('value', 'from_n')}\n  {_search(array)}\n"
+        f"  for ({kind} tile_n = from_n; tile_n < to_n; tile_n += {TILE}) {{\n"
+        f"    const {kind} stop_n = tile_n + {TILE} < to_n ? tile_n + {TILE} : to_n;\n"
         f"    for (int of_n = run_n + thread_n; of_n < runs_n && {array}[of_n] < stop_n; of_n += threads_n) {{\n"
         f"      const {kind} begin_n = {array}[of_n], end_n = {array}[of_n + 1];\n"
-        f"      for ({kind} row_n = begin_n > at_n ? begin_n : at_n; row_n < end_n && row_n < stop_n; row_n++)\n"
-        "        run_of_n[row_n - at_n] = of_n;\n    }\n    __syncthreads();\n"
-        f"    {each} {{\n      if (at_n + step_n < to_n) {{\n"
-        f"        if (run_of_n[step_n] != run_n) {{ {_added(found)} {zero} run_n = run_of_n[step_n]; }}\n"
-        f"        {' '.join(add)}\n      }}\n    }}\n    __syncthreads();\n  }}\n  {_added(found)}"
+        f"      for ({kind} row_n = begin_n > tile_n ? begin_n : tile_n; row_n < end_n && row_n < stop_n; row_n++)\n"
+        "        run_of_n[row_n - tile_n] = of_n;\n    }\n    __syncthreads();\n"
+        f"    for ({kind} at_n = tile_n; at_n < stop_n; at_n += {many}) {{\n"
+        f"      #pragma unroll\n      {each} {load('next', f'at_n + {many}')}\n"
+        f"      #pragma unroll\n      {each}\n        if (at_n + step_n < stop_n) {{\n"
+        "          const int of_n = run_of_n[at_n + step_n - tile_n];\n"
+        f"          if (of_n != run_n) {{ {_added(found)} {zero} run_n = of_n; }}\n"
+        f"          {' '.join(add)}\n        }}\n"
+        f"      #pragma unroll\n      {each} {{ {' '.join(keep)} }}\n    }}\n"
+        f"    __syncthreads();\n  }}\n  {_added(found)}"
     )
+
+
+def _loaded(to: str, row: str, update: Update) -> str:
+    return f"{to}[step_n] = {row} < to_n ? {bare(update.form.rest)} : 0;"
 
 
 def _one_by_one(found: Runs) -> str:
