@@ -57,7 +57,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
                "recurrence.walk:fixes", "roles.lockstep:fixes"),
     "LAT303": ("template.proposed:chains", "recurrence.chains:fixes"),
     "LAT305": ("work.halved:fixes", "order.lanes:fixes", "order.by_host:fixes", "order.by_way:fixes"),
-    "LAT307": ("triton.programs:stages", "work.waits:ring", "pipeline.ring:fixes"),
+    "LAT307": ("triton.programs:stages", "work.waits:ring", "pipeline.ring:fixes", "pipeline.addressed:fixes"),
     "LAT308": ("work.fences:fences",),
     "LAT310": ("work.elected:fixes",),
     "GRD401": ("work.grid:larger", "triton.tiles:parts", "atomics.rounds:fixes", "atomics.merged:fixes",

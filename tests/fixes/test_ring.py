@@ -59,7 +59,7 @@ def test_a_round_that_copies_waits_and_uses() -> None:
     turned = CODE.replace("    __syncthreads();\n  }", "  }").replace("k += 64) {", "k += 64) { __syncthreads();")
     one = round_of(turned)
     assert one is not None and "s += a[e]" in one.use
-    assert all(ring._played(slots) for slots in ring.SLOTS)
+    assert all(ring.played(slots) for slots in ring.SLOTS)
 
 
 def test_a_copy_through_registers_of_one_way_of_a_template() -> None:

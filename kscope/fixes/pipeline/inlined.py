@@ -127,7 +127,7 @@ def moved_in(code: str, loop: Loop, names: Sequence[str], around: str) -> tuple[
     """Declarations in front of a loop of numbers that are addresses of tiles, which nobody takes but the loop: as text
     for each round, and where they stand. names: of the tiles."""
     found, gone, known = [], list[Piece](), set[str]()
-    numbers, tiles, own = _numbered(around), set(names), {loop.name} | declared(code[slice(*loop.body)])
+    numbers, tiles, own = numbered(around), set(names), {loop.name} | declared(code[slice(*loop.body)])
     altered = touched(as_numbers(code[slice(*loop.body)], around), code, around) - tiles
     for match in _ADDRESS.finditer(code, 0, loop.span[0]):
         used, value = set(_WORD.findall(match["value"])), match["value"]
@@ -150,10 +150,10 @@ def moved_in(code: str, loop: Loop, names: Sequence[str], around: str) -> tuple[
 def as_numbers(use: str, around: str) -> str:
     """A text in which addresses that become numbers are none that anything is stored through: what assembly does with
     them the machine code shows."""
-    return re.sub(rf"\b({'|'.join(sorted(_numbered(around)))})\s*\(\s*&", r"\1(", use)
+    return re.sub(rf"\b({'|'.join(sorted(numbered(around)))})\s*\(\s*&", r"\1(", use)
 
 
-def _numbered(around: str) -> set[str]:
+def numbered(around: str) -> set[str]:
     """Functions that give an address of shared memory as a number."""
     named = {_AS_NUMBER}
     for match in re.finditer(r"__device__[^;{}()]*\b(\w+)\s*\((?:const\s+)?\w+\s*\*\s*(\w+)\s*\)\s*\{", around):

@@ -72,7 +72,7 @@ def _fix(asked: Asked, one: Round, copy: Copy, edits: list[Edit], slots: int, by
     assert launch is not None
     dynamic = _dynamic(setting, one, slots, bytes_)
     more = (slots - 1) * bytes_
-    will, played = setting.occupancy(more_shared=more), _played(slots)
+    will, rounds = setting.occupancy(more_shared=more), played(slots)
     needed = -(-launch.blocks // max(1, setting.sms))
     asks = (
         f"// launch: {dynamic} bytes of dynamic shared memory, allowed by\n"
@@ -89,7 +89,7 @@ def _fix(asked: Asked, one: Round, copy: Copy, edits: list[Edit], slots: int, by
         shown(will is not None and will.blocks > 0, "an SM holds as many blocks as it gets", "launch",
               len(will.limits) + 1 if will is not None else 0,
               f"{counted(will.blocks if will is not None else 0, 'block')} fit, {needed} of the launch for each SM"),
-        shown(played > 0, "each tile is used once, and after it has arrived", "values", played,
+        shown(rounds > 0, "each tile is used once, and after it has arrived", "values", rounds,
               "rounds of some lengths, slot by slot"),
     ]  # fmt: skip
     if dynamic:
@@ -229,9 +229,9 @@ def _declared(setting: Setting, text: Text, one: Round, slots: int, bytes_: int)
     return spans
 
 
-def _played(slots: int) -> int:
+def played(slots: int) -> int:
     """How many rounds were played, if each used its own tile and no slot was filled before its last use; 0 else."""
-    played = 0
+    count = 0
     for length in range(4 * slots):
         held: list[int | None] = [n if n < min(length, slots - 1) else None for n in range(slots)]
         for n in range(length):
@@ -244,5 +244,5 @@ def _played(slots: int) -> int:
                 held[into] = n + slots - 1
             if held[n % slots] != n:
                 return 0
-            played += 1
-    return played
+            count += 1
+    return count

@@ -155,20 +155,10 @@ def _number(text: str, known: Mapping[str, int]) -> int | None:
 def read(code: str, loop: Loop, tiles: Sequence[Tile], around: str, types: Mapping[str, str]) -> Round | None:
     """`{ copy; __syncthreads(); use; __syncthreads(); }`, or with the second barrier in front. around: the file, where
     functions stand that the use may call; types: what the template's names stand for."""
-    body = code[slice(*loop.body)]
-    parts = _SYNC.split(body.strip()[1:-1]) if body.startswith("{") else []
-    step = rf"{loop.name}\s*\+=\s*[\w ]+|{loop.name}\+\+|\+\+{loop.name}"
-    if len(parts) != 3 or _FLOW.search(body) or not re.fullmatch(step, loop.step) or _TESTS.search(loop.end):
+    parts = halves(code, loop)
+    if parts is None:
         return None
-    if not parts[2].strip():
-        copy, use = parts[0], parts[1]
-    elif not parts[0].strip():
-        copy, use = parts[1], parts[2]
-    else:
-        return None
-    inside = any(p.count("{") != p.count("}") for p in (copy, use))
-    if inside or "#" in code[: loop.span[0]].rstrip().rpartition("\n")[2]:
-        return None  # a barrier inside of something, or a pragma that is for the loop
+    copy, use = parts
     copy, gone = written_out(copy, code, loop, around)
     copy, use, onward = _onward(copy, use, code[loop.body[1] :])
     taken = Copies(code, {loop.name, *(step.split()[0] for step in onward)}, tiles, types)
@@ -188,6 +178,25 @@ def read(code: str, loop: Loop, tiles: Sequence[Tile], around: str, types: Mappi
         loop, " ".join([becomes.rstrip(), *onward]), f"{addresses} {use.strip()}".strip(), tuple(filled), taken.stores,
         tuple(gone),
     )  # fmt: skip
+
+
+def halves(code: str, loop: Loop) -> tuple[str, str] | None:
+    """Copy and use of a round that has a barrier behind each of them, or in front."""
+    body = code[slice(*loop.body)]
+    parts = _SYNC.split(body.strip()[1:-1]) if body.startswith("{") else []
+    step = rf"{loop.name}\s*\+=\s*[\w ]+|{loop.name}\+\+|\+\+{loop.name}"
+    if len(parts) != 3 or _FLOW.search(body) or not re.fullmatch(step, loop.step) or _TESTS.search(loop.end):
+        return None
+    if not parts[2].strip():
+        copy, use = parts[0], parts[1]
+    elif not parts[0].strip():
+        copy, use = parts[1], parts[2]
+    else:
+        return None
+    inside = any(p.count("{") != p.count("}") for p in (copy, use))
+    if inside or "#" in code[: loop.span[0]].rstrip().rpartition("\n")[2]:
+        return None  # a barrier inside of something, or a pragma that is for the loop
+    return copy, use
 
 
 def _onward(copy: str, use: str, behind: str) -> tuple[str, str, list[str]]:
