@@ -69,3 +69,11 @@ def stops_in_loops(setting: Setting) -> float:
     """Barriers of a block in its loops."""
     code = setting.code
     return sum(code.cfg.loop_of[i] is not None for i in code.where(lambda ins, op: ins.opcode == "BAR"))
+
+
+def undealt(setting: Setting) -> float:
+    """Global loads of loops in which lanes hand nothing to each other."""
+    code = setting.code
+    loads = code.where(lambda ins, op: op.space in ("global", "generic") and op.access == "load")
+    around = {code.cfg.loop_of[i] for i in code.where(lambda ins, op: ins.opcode == "SHFL")}
+    return sum(code.cfg.loop_of[i] is not None and code.cfg.loop_of[i] not in around for i in loads)

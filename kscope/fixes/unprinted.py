@@ -61,7 +61,8 @@ REASONS: dict[str, str] = {
     "CMP213": "when the tensor pipe idles is a matter of the whole pipeline, not of a line",
     "LAT302": (
         "which loads could be on their way together follows from what they depend on: rounds that only data "
-        "join cannot be reordered with a proof"
+        "join cannot be reordered with a proof; nor are they rounds that whole warps go through with one index, long "
+        "enough for a lane to load for each of 32"
     ),
     "LAT303": (
         "a round of the chain is not one factor, the same in all of them, and a term: several chains instead of one "

@@ -99,6 +99,11 @@ def _compared(
     return compared
 
 
+def playable(kernel: Kernel, side: Side, numbers: Mapping[str, int], given: Mapping[str, Any]) -> bool:
+    """Whether a text can be played with these numbers: without races, within the arrays."""
+    return _made(kernel, side, known(kernel) | dict(numbers), DRAWN[-1], given) is not None
+
+
 def _elements(cells: Any, width: int) -> Any:
     """Which elements of so many words have one that was loaded."""
     return cells[: len(cells) // width * width].reshape(-1, width).any(axis=1)
