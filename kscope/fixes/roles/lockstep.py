@@ -20,7 +20,6 @@ from kscope.fixes.roles.played import Warps, ordered, plays
 from kscope.fixes.roles.texts import kernel, opened
 from kscope.fixes.roles.warp import MARK
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
-from kscope.model.program import Instruction
 
 MOST = 8  # barriers in loops that are looked at (judged)
 LEAST = 0.01  # of all samples at those that are left out, from which they are worth a line (judged)
@@ -42,11 +41,10 @@ class Stop(Struct, frozen=True):
 
 
 def fixes(asked: Asked) -> list[Fix]:
-    setting, launch = asked.setting, asked.setting.launch
-    text = kernel_text(setting)
+    setting, code = asked.setting, asked.setting.code
+    text = kernel_text(setting) if _piped(setting) else None
     at = opened(text.code, setting.name) if text is not None else None
-    code = setting.code
-    if text is None or at is None or launch is None or max(launch.cluster) > 1 or not code.where(_mbarriers):
+    if text is None or at is None:
         return []
     stops = stops_in_loops(setting, text, at[2])
     mine = [barriers(setting, text, stop) for stop in stops]
@@ -61,8 +59,11 @@ def fixes(asked: Asked) -> list[Fix]:
     return [_fix(asked, dropped, len(found[0]), found[1:], edits)] if edits else []
 
 
-def _mbarriers(ins: Instruction, op: object) -> bool:
-    return ins.opcode == "SYNCS"
+def _piped(setting: Setting) -> bool:
+    """Whether blocks that stand alone have mbarriers."""
+    launch = setting.launch
+    alone = launch is not None and max(launch.cluster) <= 1
+    return alone and bool(setting.code.where(lambda ins, op: ins.opcode == "SYNCS"))
 
 
 def stops_in_loops(setting: Setting, text: Text, at: int) -> list[Stop]:
