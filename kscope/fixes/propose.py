@@ -52,7 +52,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "CMP212": ("work.build:fixes",),
     "LAT301": ("work.carveout:fixes", "work.launch:fixes", "work.grid:taller", "work.peaks:fixes"),
     "LAT302": ("order.dealt_out:fixes", "order.batched:fixes", "work.grid:larger", "memory.jammed:overlapped",
-               "work.several:fixes", "flight.ahead:fixes", "thread.first:fixes"),
+               "work.several:fixes", "flight.ahead:fixes", "thread.first:fixes", "flight.restricted:fixes"),
     "LAT304": ("work.shuffles:fixes", "rows.warps:fixes", "template.proposed:barriers", "recurrence.tree:fixes",
                "recurrence.walk:fixes", "roles.lockstep:fixes"),
     "LAT303": ("template.proposed:chains", "recurrence.chains:fixes"),

@@ -1,0 +1,41 @@
+"""__restrict__ where loads stay behind stores: for which parameters, and where nothing is gained."""
+
+from __future__ import annotations
+
+import pytest
+
+from kscope.fixes.flight.restricted import spans
+from tests.support.with_sources import changes
+
+
+def changed(head: str) -> str:
+    code = f"template <class T>\n__global__ void k({head}) {{ }}"
+    for start, end, new in sorted(spans(code, "k"), reverse=True):
+        code = code[:start] + new + code[end:]
+    return code.partition("k(")[2].rpartition(") {")[0]
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("const T* a, T *out, int n", "const T* __restrict__ a, T *__restrict__ out, int n"),
+        ("float4 const * const a,\n double*out", "float4 const * const __restrict__ a,\n double*__restrict__ out"),
+        ("const T* __restrict__ a, T* out", "const T* __restrict__ a, T* __restrict__ out"),
+        ("T** rows, Args args, T& one, float (*f)(float)", "T** rows, Args args, T& one, float (*f)(float)"),
+        ("std::pair<int, T>* a", "std::pair<int, T>* __restrict__ a"),
+        ("int n, float a[]", "int n, float a[]"),
+    ],
+)
+def test_parameters_that_lead_to_elements(was: str, becomes: str) -> None:
+    assert changed(was) == becomes
+
+
+def test_loads_behind_stores_to_another_array() -> None:
+    (fix,) = [f for f in changes("streams.between", "LAT302") if f.kind == "qualifier"]
+    assert [e.becomes.count("__restrict__") for e in fix.edits] == [2]
+    assert (fix.proof[0].before, fix.proof[0].after) == (7, 0)
+    assert any(c.state == "check" and "overlaps" in c.holds for c in fix.conditions)
+
+
+def test_where_all_came_first_nothing_is_asked_for() -> None:
+    assert not [f for f in changes("streams.first", "LAT302") if f.kind == "qualifier"]
