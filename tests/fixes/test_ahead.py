@@ -98,7 +98,7 @@ def changed(body: str, times: int) -> tuple[str, str]:
     one = found(body)[0]
     for start, end, new in sorted(spans(code, one, times), reverse=True):
         code = code[:start] + new + code[end:]
-    return code, code_above(one)
+    return code, code_above(one.held)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_results_are_the_same_to_the_last_bit(body: str, times: int, tmp_path: P
 
 
 def held(body: str) -> list[tuple[str, int, str]]:
-    return [(h.text, h.level, h.test) for one in found(body) for h in one.held]
+    return [(h.text, h.level, ' '.join(t.text for t in h.test)) for one in found(body) for h in one.held]
 
 
 def test_what_is_loaded_ahead() -> None:

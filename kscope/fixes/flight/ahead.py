@@ -53,7 +53,7 @@ def _fix(asked: Asked, one: Rounds, edits: list[Edit], loads: list[int], times: 
         kind="unroll",
         title=f"the loads of {times} rounds on their way together, before the first of them is used",
         language="cuda",
-        code=code_above(one),
+        code=code_above(one.held),
         edits=edits,
         parameters={"rounds": times},
         conditions=[

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from kscope.fixes.atomics.reading import MODIFIED
 from kscope.fixes.given.source import SIZES, split_declarators
 from kscope.fixes.given.text import closing
 
@@ -47,3 +48,32 @@ def given(body: str, lines: Sequence[str]) -> set[str]:
         if close is not None and not (params and all("&" not in p for p in params)):
             out |= {a.strip() for a in split_declarators(body[m.end() : close])}
     return out | set(re.findall(r"&\s*\w+\s*=\s*(\w+)\s*;", body))
+
+
+def stored(text: str, name: str) -> bool:
+    """Whether a text writes to where a pointer leads."""
+    for m in re.finditer(rf"(?<![\w.>]){name}\s*\[", text):
+        close = closing(text, m.end())
+        if close is None or re.match(rf"(?:\s*\[[^\]]*\])*(?:\s*\.\s*\w+)*{MODIFIED}", text[close + 1 :]):
+            return True
+    return re.search(rf"(?:^|[;{{}})])\s*\*\s*\(?\s*{name}\b[^;=]*{MODIFIED}", text) is not None
+
+
+def may_store(text: str) -> bool:
+    """Whether a statement stores, or calls what could."""
+    element = rf"(?:\]|->\s*\w+)\s*(?:\.\s*\w+\s*)*{MODIFIED}|(?:^|[;{{}})])\s*\*[^;=]*=(?!=)|\]\s*\("
+    called = set(re.findall(r"([A-Za-z_]\w*)\s*(?:<[\w, ]*>)?\(", text))
+    return re.search(element, text) is not None or bool(called - CALLED - set(SIZES) - {"if", "__ldg", "sizeof"})
+
+
+def put(text: str, start: int, end: int, done: Sequence[tuple[int, int, str]]) -> str:
+    """A piece of a text with spans of the text changed."""
+    for a, b, new in sorted(done, reverse=True):
+        text = text[:a] + new + text[b:]
+        end += len(new) - (b - a)
+    return text[start:end]
+
+
+def word(code: str, at: int) -> int:
+    """Where a text goes on behind blanks."""
+    return at + len(code[at:]) - len(code[at:].lstrip())
