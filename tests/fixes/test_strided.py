@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kscope.fixes.strided.records import stored
-from kscope.fixes.strided.together import _at_once, _Moved, _passed, _shared, _spans
-from kscope.fixes.strided.words import _Read, words
+from kscope.fixes.strided.together import TOGETHER, WHOLE_RECORD, _at_once, _Moved, _passed, _shared, _spans
+from kscope.fixes.strided.words import WORDS_OF, _Read, words
 from kscope.fixes.strided.words import _spans as of_words
 
 INDEX = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n"
@@ -76,6 +78,19 @@ def test_words_are_put_together_first() -> None:
         "  WordsOf<float, 3> out_own; out_own.at[0] = a[i]; out_own.at[1] = 2.f;\n  out_own.at[2] = g(a, i); "
         "store_together<4>(reinterpret_cast<WordsOf<float, 3>*>(&out[3*i]), out_own);\n}"
     )
+
+
+def test_words_of_one_access_need_no_shared_memory() -> None:
+    text = kernel("  out[2*i] = a[i]; out[2*i+1] = 2.f;")
+    (one,) = stored(text)
+    assert edited(text, _spans(text, [_Moved(one, (), 8)], 4)).endswith(
+        "store_whole(reinterpret_cast<WholeWordsOf<float, 2>*>(&out[2*i]), out_own);\n}"
+    )
+
+
+def test_helpers_have_names_of_their_own() -> None:
+    said = [set(re.findall(r"(?:struct|constexpr int) (\w+)(?= \{|\()", x)) for x in (TOGETHER, WHOLE_RECORD, WORDS_OF)]
+    assert all(len(x) >= 3 for x in said) and len(set.union(*said)) == sum(map(len, said))
 
 
 def test_fields_are_put_together_first() -> None:

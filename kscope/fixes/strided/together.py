@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
+from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.semantics import LANES
-from kscope.features.lanes.strides import lane_stride
+from kscope.features.lanes.strides import SEEDS, lane_stride
+from kscope.features.lanes.values import Lanes
 from kscope.features.profile.code import Code
 from kscope.features.profile.excess import IDEAL_SECTORS, SECTORS
 from kscope.features.sass.columns import total
@@ -36,10 +39,12 @@ template <> struct PieceOf<8> { using type = int2; };
 template <> struct PieceOf<16> { using type = int4; };
 __host__ __device__ constexpr int piece_of(int size) {
   return size % 16 == 0 ? 16 : size % 8 == 0 ? 8 : size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1;
-}"""
+}
+template <class T, int N> struct WordsOf { T at[N]; };"""
+GIVEN = "template <class T> struct GivenAs { using type = T; };"
 TOGETHER = f"""{PIECES}
-template <class T> struct GivenAs {{ using type = T; }};
-// A record a lane: where a warp's lie side by side, they go through shared memory, and lanes store neighbouring pieces.
+{GIVEN}
+// A record a lane: where a warp's lie side by side, they go through shared memory, lanes store neighbouring pieces.
 template <int WARPS, class T>
 __device__ __forceinline__ void store_together(T* to, const typename GivenAs<T>::type& record) {{
   constexpr int SIZE = sizeof(T), BYTES = piece_of(SIZE), COUNT = SIZE / BYTES, PITCH = COUNT | 1;
@@ -49,23 +54,18 @@ __device__ __forceinline__ void store_together(T* to, const typename GivenAs<T>:
   const int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
   const int lane = thread % 32, warp = thread / 32;
   const unsigned long long at = reinterpret_cast<unsigned long long>(to);
-  bool beside = __is_trivially_copyable(T) && at % BYTES == 0;
-  if (COUNT > 1) {{
-    const bool whole = warp < WARPS && __activemask() == ~0u;
-    if (whole) beside = __all_sync(~0u, beside && at == __shfl_sync(~0u, at, 0) + lane * SIZE);
-    beside = beside && whole;
+  bool beside = __is_trivially_copyable(T) && warp < WARPS && __activemask() == ~0u;
+  if (beside) {{
+    const unsigned long long first = __shfl_sync(~0u, at, 0);
+    beside = __all_sync(~0u, at == first + lane * SIZE && first % BYTES == 0);
   }}
   if (!beside) {{
     *to = record;
     return;
   }}
+  __shared__ Piece passed[WARPS][AT_ONCE * PITCH];
   Piece mine[COUNT];
   memcpy(mine, &record, SIZE);
-  if (COUNT == 1) {{
-    *reinterpret_cast<Piece*>(to) = mine[0];
-    return;
-  }}
-  __shared__ Piece passed[WARPS][AT_ONCE * PITCH];
   #pragma unroll 1
   for (int r = 0; r < 32; r += AT_ONCE) {{
     __syncwarp();
@@ -80,8 +80,29 @@ __device__ __forceinline__ void store_together(T* to, const typename GivenAs<T>:
   }}
   __syncwarp();
 }}"""
+_NAMES = re.compile(r"\b(?:PieceOf|piece_of|WordsOf|GivenAs)\b")
+
+
+def renamed(code: str, word: str) -> str:
+    """With names of its own, for a file that has the others already."""
+    return _NAMES.sub(lambda m: f"{word.lower()}_{m[0]}" if m[0].islower() else f"{word}{m[0]}", code)
+
+
+WHOLE_RECORD = renamed(f"""{PIECES}
+{GIVEN}
+template <class T>
+__device__ __forceinline__ void store_whole(T* to, const typename GivenAs<T>::type& record) {{
+  using Piece = typename PieceOf<piece_of(sizeof(T))>::type;
+  if (__is_trivially_copyable(T) && sizeof(T) == sizeof(Piece)
+      && reinterpret_cast<unsigned long long>(to) % sizeof(Piece) == 0) {{
+    Piece piece;
+    memcpy(&piece, &record, sizeof(Piece));
+    *reinterpret_cast<Piece*>(to) = piece;
+  }} else {{
+    *to = record;
+  }}
+}}""", "Whole")
 PASSED, WHOLLY = "through shared memory: a warp stores them side by side", "by one store each"
-WORDS = "template <class T, int N> struct WordsOf { T at[N]; };"
 
 
 class _Moved(Struct, frozen=True):
@@ -107,6 +128,8 @@ def fixes(asked: Asked) -> list[Fix]:
     edits = spans_edited(setting, text, by_lines(text.code, _spans(text.code, found, warps)))
     before, after, others = sectors
     mended = before - after >= WHOLE * (before - after + others)
+    if asked.finding.code != "MEM101":  # what moves few bytes at once: these alone, if nothing else is named
+        mended = {x.pc for x in asked.finding.locations} <= {code[i].pc for x in found for i in x.stores}
     return [_fix(asked, text, found, (before, after), costs, edits, mended=mended)] if edits else []
 
 
@@ -115,13 +138,13 @@ def _fix(
     edits: list[Edit], *, mended: bool,
 ) -> Fix:  # fmt: skip
     names = " and ".join(dict.fromkeys(x.one.name for x in found))
-    words = any(x.one.words and not x.one.parts[0].field for x in found)
     mine = sorted({i for x in found for i in x.stores})
+    whole, passed = (any((_piece(x.size) == x.size) is yes for x in found) for yes in (True, False))
     return Fix(
         kind="lane_mapping",
         title=f"records of {names} {PASSED if costs else WHOLLY}",
         language="cuda",
-        code=f"{TOGETHER}\n{WORDS}" if words else TOGETHER,
+        code="\n".join([*([TOGETHER] if passed else []), *([WHOLE_RECORD] if whole else [])]),
         edits=edits,
         conditions=_conditions(text.code, found, mine),
         proof=[
@@ -167,17 +190,22 @@ def _caught(setting: Setting, code: Code, index: int) -> bool:
 
 
 def _conditions(code: str, found: Sequence[_Moved], mine: Sequence[int]) -> list[Condition]:
-    ran = sum(map(_passed, {x.size for x in found}))
+    passed = {x.size for x in found if _piece(x.size) < x.size}
+    ran = sum(map(_passed, passed))
     late = sorted({x.one.name for x in found if len(x.one.parts) > 1 and _reading(code, x.one)})
     return [
         proved("the lanes of a warp store neighbouring records", "lanes", len(mine),
                "lanes stand a record apart in each of these stores"),
-        shown(ran > 0, "each piece of a record comes to its place", "values", ran,
-              "the places of all lanes' pieces written out, as stored to shared memory and as taken from there"),
-        reads("records that lie otherwise, and those of warps that are not whole, are stored as before",
-              "their places are compared before"),
-        *([Condition(holds=f"{' and '.join(late)} overlap none of the arrays that are read", state="check",
-                     why="a record is stored when all of its words are known")] if late else []),
+        *([
+            shown(ran > 0, "each piece of a record comes to its place", "values", ran,
+                  "the places of all lanes' pieces written out, as stored to shared memory and as taken from there"),
+            reads("records that lie otherwise, and those of warps that are not whole, are stored as before",
+                  "their places are compared before"),
+        ] if passed else []),
+        *([reads("records that start at no multiple of their size are stored as before", "it is asked for")]
+          if len(passed) < len({x.size for x in found}) else []),
+        *([Condition(holds=f"{' and '.join(late)} overlap{'s' * (len(late) == 1)} none of the arrays that are read",
+                     state="check", why="a record is stored when all of its words are known")] if late else []),
     ]  # fmt: skip
 
 
@@ -197,6 +225,8 @@ def _moved(setting: Setting, code: Code, text: Text, one: Stored, types: dict[st
     if size is None or not 2 <= size <= LARGEST:
         return None
     moved = sum(code.classes[i].bytes for i in stores)
+    if _piece(size) < size and not all(_evenly(setting, code, i, size) for i in stores):
+        return None
     known = width(one.kind, types)
     if not FILLED * size <= moved <= size or any(code.classes[i].bytes >= size for i in stores):
         return None
@@ -204,6 +234,12 @@ def _moved(setting: Setting, code: Code, text: Text, one: Stored, types: dict[st
         return None
     runs = {code.executed[i] for i in stores}
     return _Moved(one, tuple(stores), size) if len(runs) == 1 and not size % max(1, one.words) else None
+
+
+def _evenly(setting: Setting, code: Code, index: int, size: int) -> bool:
+    """Whether all lanes of a warp follow each other so far apart."""
+    addresses = [Lanes(code, Assumption(seed, setting.block)).address(index) for seed in SEEDS]
+    return all(isinstance(a, tuple) and {y - x for x, y in pairwise(a)} == {size} for a in addresses)
 
 
 def _piece(size: int) -> int:
@@ -244,14 +280,14 @@ def _passed(size: int) -> int:
 def _spans(code: str, found: Sequence[_Moved], warps: int) -> list[Span]:
     out: list[Span] = []
     for number, x in enumerate(found, 1):
-        one, store = x.one, f"store_together<{warps}>"
+        one, store = x.one, "store_whole" if _piece(x.size) == x.size else f"store_together<{warps}>"
         if not one.words:
             (part,) = one.parts
             out += [(*part.place, f"{store}(&{one.name}[{part.index}], "), (part.end - 1, part.end - 1, ")")]
             continue
         own = f"{one.name}_own{number if number > 1 else ''}"
         fields = bool(one.parts[0].field)
-        kind = one.kind if fields else f"WordsOf<{one.kind}, {one.words}>"
+        kind = one.kind if fields else f"{'Whole' * (store == 'store_whole')}WordsOf<{one.kind}, {one.words}>"
         for n, part in enumerate(one.parts):
             to = f"{own}.{part.field}" if fields else f"{own}.at[{part.word}]"
             out.append((*part.place, f"{f'{kind} {own}; ' if not n else ''}{to} = "))

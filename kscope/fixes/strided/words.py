@@ -16,14 +16,13 @@ from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Span, Text, by_lines, closing, kernel_text, spans_edited, statement_end
 from kscope.fixes.memory.lane_mapping import HALVED
 from kscope.fixes.strided.records import LONGEST, split
-from kscope.fixes.strided.together import PIECES, WORDS
+from kscope.fixes.strided.together import PIECES, renamed
 from kscope.fixes.thread.element_types import instantiated, width
 from kscope.fixes.thread.side_by_side import pointers
 from kscope.model.contract.fixes import Edit, Fix, Proof
 
 LEAST = 8  # bytes from which an access takes several words
-WORDS_OF = f"""{PIECES}
-{WORDS}
+WORDS_OF = renamed(f"""{PIECES}
 template <int N, class T> __device__ __forceinline__ WordsOf<T, N> words_of(const T* from) {{
   constexpr int SIZE = N * sizeof(T), BYTES = piece_of(SIZE);
   using Piece = typename PieceOf<BYTES>::type;
@@ -38,7 +37,7 @@ template <int N, class T> __device__ __forceinline__ WordsOf<T, N> words_of(cons
     for (int n = 0; n < N; n++) out.at[n] = from[n];
   }}
   return out;
-}}"""
+}}""", "Read")
 _STRANGE = re.compile(
     r"\b(?:return|goto|asm|break|continue|while|for|do|switch|case|default|atomic\w*|__\w*sync\w*|__threadfence\w*)\b|#"
 )
