@@ -16,12 +16,12 @@ from kscope.model.faults import show_traceback
 MOST = 3  # fixes of one finding that are shown: the best first
 MAKERS: dict[str, tuple[str, ...]] = {
     "MEM101": ("memory.lane_mapping:fixes", "memory.vectors:fixes", "memory.rows:fixes", "memory.records:fixes",
-               "memory.staged:fixes", "memory.turned:fixes", "strided.together:fixes", "strided.words:fixes",
-               "triton.tiles:along", "compute.fragments:fixes", "packed.quads:fixes"),
+               "memory.staged:fixes", "memory.turned:fixes", "strided.wholes:fixes", "strided.together:fixes",
+               "strided.words:fixes", "triton.tiles:along", "compute.fragments:fixes", "packed.quads:fixes"),
     "MEM102": ("memory.vectors:fixes", "memory.vectors:copies", "memory.neighbours:fixes",
                "memory.neighbours:stores", "memory.elements:elements", "memory.blocked:fixes",
                "thread.peeled:fixes", "packed.along_rows:fixes", "thread.elementwise:fixes",
-               "strided.together:fixes", "strided.words:fixes"),
+               "strided.wholes:fixes", "strided.together:fixes", "strided.words:fixes"),
     "MEM103": ("tile.own_rows:fixes", "tile.conflicts:fixes"),
     "MEM104": ("work.bounds:fixes",),
     "MEM105": ("algebra.called:fixes", "memory.qualifiers:in_place", "local.sorting:fixes", "local.inserted:fixes",

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from kscope.fixes.strided.records import stored
-from kscope.fixes.strided.together import TOGETHER, WHOLE_RECORD, _at_once, _Moved, _passed, _shared, _spans
+from kscope.fixes.strided.together import TOGETHER, WHOLE_RECORD, Moved, _at_once, _passed, _shared, put
+from kscope.fixes.strided.wholes import LOAD_WHOLE, wholes
 from kscope.fixes.strided.words import WORDS_OF, _Read, words
 from kscope.fixes.strided.words import _spans as of_words
 
@@ -66,7 +67,7 @@ def test_no_whole_record(lines: list[str], head: str) -> None:
 def test_a_whole_record_is_handed_over() -> None:
     text = kernel("  box[i] = Box{a[i], 1.f};", head="const float* a, Box* box, int n")
     (one,) = stored(text)
-    assert edited(text, _spans(text, [_Moved(one, (), 24)], 8)) == (
+    assert edited(text, put([Moved(one, (), 24)], 8)) == (
         "  store_together<8>(&box[i], Box{a[i], 1.f});\n}"
     )
 
@@ -74,7 +75,7 @@ def test_a_whole_record_is_handed_over() -> None:
 def test_words_are_put_together_first() -> None:
     text = kernel("  out[3*i] = a[i]; out[3*i+1] = 2.f;", "  out[3*i+2] = g(a, i);")
     (one,) = stored(text)
-    assert edited(text, _spans(text, [_Moved(one, (), 12)], 4)) == (
+    assert edited(text, put([Moved(one, (), 12)], 4)) == (
         "  WordsOf<float, 3> out_own; out_own.at[0] = a[i]; out_own.at[1] = 2.f;\n  out_own.at[2] = g(a, i); "
         "store_together<4>(reinterpret_cast<WordsOf<float, 3>*>(&out[3*i]), out_own);\n}"
     )
@@ -83,20 +84,20 @@ def test_words_are_put_together_first() -> None:
 def test_words_of_one_access_need_no_shared_memory() -> None:
     text = kernel("  out[2*i] = a[i]; out[2*i+1] = 2.f;")
     (one,) = stored(text)
-    assert edited(text, _spans(text, [_Moved(one, (), 8)], 4)).endswith(
+    assert edited(text, put([Moved(one, (), 8)], 4)).endswith(
         "store_whole(reinterpret_cast<WholeWordsOf<float, 2>*>(&out[2*i]), out_own);\n}"
     )
 
 
 def test_helpers_have_names_of_their_own() -> None:
-    said = [set(re.findall(r"(?:struct|constexpr int) (\w+)(?= \{|\()", x)) for x in (TOGETHER, WHOLE_RECORD, WORDS_OF)]
+    said = [set(re.findall(r"(?:struct|constexpr int) (\w+)(?= \{|\()", x)) for x in (TOGETHER, WHOLE_RECORD, WORDS_OF, LOAD_WHOLE)]
     assert all(len(x) >= 3 for x in said) and len(set.union(*said)) == sum(map(len, said))
 
 
 def test_fields_are_put_together_first() -> None:
     text = kernel("  out[i].x = 1; out[i].y = 2; out[i].z = n;", head="int3* out, int n")
     (one,) = stored(text)
-    assert edited(text, _spans(text, [_Moved(one, (), 12)], 4)) == (
+    assert edited(text, put([Moved(one, (), 12)], 4)) == (
         "  int3 out_own; out_own.x = 1; out_own.y = 2; out_own.z = n; store_together<4>(&out[i], out_own);\n}"
     )
 
@@ -141,3 +142,33 @@ def test_words_that_are_read(lines: list[str], count: int, expected: list[str]) 
 )
 def test_words_that_stay(lines: list[str]) -> None:
     assert not words(kernel(*lines))
+
+
+@pytest.mark.parametrize(
+    ("line", "head"),
+    [
+        ("  const Box b = box[q[i]];", "const Box* box, const int* q, int n"),
+        ("  out[i] = f(box[q[i]]);", "const Box* box, Box* out, const int* q, int n"),
+        ("  const Box& b = box[q[i]];", "const Box* box, const int* q, int n"),
+        ("  b = box[q[i]];", "Box* box, const int* q, int n"),
+    ],
+)
+def test_records_that_are_read_whole(line: str, head: str) -> None:
+    text = kernel(line, head=head)
+    assert [text[slice(*x.span)] for x in wholes(text) if x.name == "box"] == ["box[q[i]]"]
+
+
+@pytest.mark.parametrize(
+    ("line", "head"),
+    [
+        ("  s = box[q[i]].x;", "const Box* box, const int* q, int n"),
+        ("  const Box* b = &box[q[i]];", "const Box* box, const int* q, int n"),
+        ("  auto& b = box[q[i]];", "Box* box, const int* q, int n"),
+        ("  move(box[q[i]], b);", "Box* box, const int* q, int n"),  # which may be given a value there
+        ("  box[q[i]] = b;", "Box* box, const int* q, int n"),
+        ("  box[q[i]] += b;", "Box* box, const int* q, int n"),
+        ("  s = rows[q[i]][2];", "const Row* rows, const int* q, int n"),
+    ],
+)
+def test_records_of_which_more_than_the_value_is_used(line: str, head: str) -> None:
+    assert not [x for x in wholes(kernel(line, head=head)) if x.name in ("box", "rows")]

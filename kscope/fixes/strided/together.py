@@ -105,7 +105,7 @@ __device__ __forceinline__ void store_whole(T* to, const typename GivenAs<T>::ty
 PASSED, WHOLLY = "through shared memory: a warp stores them side by side", "by one store each"
 
 
-class _Moved(Struct, frozen=True):
+class Moved(Struct, frozen=True):
     """A record's stores in the machine code, and its bytes."""
 
     one: Stored
@@ -119,13 +119,13 @@ def fixes(asked: Asked) -> list[Fix]:
     if text is None or launch is None or not isinstance(code, Code) or re.search(r"\bvolatile\b", text.code):
         return []
     types = instantiated("\n".join(setting.lines(text.file)[: text.first - 1]), setting.instance)
-    found = [x for one in stored(text.code) if (x := _moved(setting, code, text, one, types)) is not None]
+    found = [x for one in stored(text.code) if (x := moved(setting, code, text, one, types)) is not None]
     sectors, warps = _sectors(setting, code, found), -(-launch.threads // LANES)
     shared = sum({(x.one.kind, x.size): _shared(x.size, warps) for x in found}.values())
     costs = _costs(setting, shared)
     if sectors is None or sectors[1] > ENOUGH * sectors[0] or costs is None:
         return []
-    edits = spans_edited(setting, text, by_lines(text.code, _spans(text.code, found, warps)))
+    edits = spans_edited(setting, text, by_lines(text.code, put(found, warps)))
     before, after, others = sectors
     mended = before - after >= WHOLE * (before - after + others)
     if asked.finding.code != "MEM101":  # what moves few bytes at once: these alone, if nothing else is named
@@ -134,12 +134,12 @@ def fixes(asked: Asked) -> list[Fix]:
 
 
 def _fix(
-    asked: Asked, text: Text, found: Sequence[_Moved], sectors: tuple[float, float], costs: list[str],
+    asked: Asked, text: Text, found: Sequence[Moved], sectors: tuple[float, float], costs: list[str],
     edits: list[Edit], *, mended: bool,
 ) -> Fix:  # fmt: skip
     names = " and ".join(dict.fromkeys(x.one.name for x in found))
     mine = sorted({i for x in found for i in x.stores})
-    whole, passed = (any((_piece(x.size) == x.size) is yes for x in found) for yes in (True, False))
+    whole, passed = (any((piece_of(x.size) == x.size) is yes for x in found) for yes in (True, False))
     return Fix(
         kind="lane_mapping",
         title=f"records of {names} {PASSED if costs else WHOLLY}",
@@ -156,7 +156,7 @@ def _fix(
     )  # fmt: skip
 
 
-def _sectors(setting: Setting, code: Code, found: Sequence[_Moved]) -> tuple[float, float, float] | None:
+def _sectors(setting: Setting, code: Code, found: Sequence[Moved]) -> tuple[float, float, float] | None:
     """(sectors of these stores now, and of whole records side by side; what the other accesses have too many)"""
     touched, best = code.column(SECTORS), code.column(IDEAL_SECTORS)
     if touched is None or best is None or not found:
@@ -189,8 +189,8 @@ def _caught(setting: Setting, code: Code, index: int) -> bool:
     return sum(code.classes[i].bytes for i in mine) >= size
 
 
-def _conditions(code: str, found: Sequence[_Moved], mine: Sequence[int]) -> list[Condition]:
-    passed = {x.size for x in found if _piece(x.size) < x.size}
+def _conditions(code: str, found: Sequence[Moved], mine: Sequence[int]) -> list[Condition]:
+    passed = {x.size for x in found if piece_of(x.size) < x.size}
     ran = sum(map(_passed, passed))
     late = sorted({x.one.name for x in found if len(x.one.parts) > 1 and _reading(code, x.one)})
     return [
@@ -214,7 +214,7 @@ def _reading(code: str, one: Stored) -> bool:
     return any(re.search(r"\[|\*\s*[A-Za-z_(]|->|\w\s*\(", code[p.place[1] : p.end]) for p in one.parts)
 
 
-def _moved(setting: Setting, code: Code, text: Text, one: Stored, types: dict[str, str]) -> _Moved | None:
+def moved(setting: Setting, code: Code, text: Text, one: Stored, types: dict[str, str]) -> Moved | None:
     """The stores of a record, where lanes stand one record apart and store all of it."""
     first, last = (text.first + text.code.count("\n", 0, at) for at in (one.parts[0].place[0], one.parts[-1].end))
     lines = range(first, last + 1)
@@ -225,7 +225,7 @@ def _moved(setting: Setting, code: Code, text: Text, one: Stored, types: dict[st
     if size is None or not 2 <= size <= LARGEST:
         return None
     moved = sum(code.classes[i].bytes for i in stores)
-    if _piece(size) < size and not all(_evenly(setting, code, i, size) for i in stores):
+    if piece_of(size) < size and not all(_evenly(setting, code, i, size) for i in stores):
         return None
     known = width(one.kind, types)
     if not FILLED * size <= moved <= size or any(code.classes[i].bytes >= size for i in stores):
@@ -233,7 +233,7 @@ def _moved(setting: Setting, code: Code, text: Text, one: Stored, types: dict[st
     if known is not None and known * max(1, one.words if not one.parts[0].field else 1) != size:
         return None
     runs = {code.executed[i] for i in stores}
-    return _Moved(one, tuple(stores), size) if len(runs) == 1 and not size % max(1, one.words) else None
+    return Moved(one, tuple(stores), size) if len(runs) == 1 and not size % max(1, one.words) else None
 
 
 def _evenly(setting: Setting, code: Code, index: int, size: int) -> bool:
@@ -242,13 +242,13 @@ def _evenly(setting: Setting, code: Code, index: int, size: int) -> bool:
     return all(isinstance(a, tuple) and {y - x for x, y in pairwise(a)} == {size} for a in addresses)
 
 
-def _piece(size: int) -> int:
+def piece_of(size: int) -> int:
     return next(n for n in (16, 8, 4, 2, 1) if size % n == 0)
 
 
 def _at_once(size: int, warps: int) -> tuple[int, int]:
     """(records of a warp that pass at once, bytes between two of them)"""
-    piece = _piece(size)
+    piece = piece_of(size)
     pitch = (size // piece | 1) * piece
     room = min(BLOCK // warps, WARP) // pitch
     return next((n for n in (32, 16, 8, 4) if n <= room), 1), pitch
@@ -257,7 +257,7 @@ def _at_once(size: int, warps: int) -> tuple[int, int]:
 def _shared(size: int, warps: int) -> int:
     """Bytes that the records of a block pass through."""
     records, pitch = _at_once(size, warps)
-    return 0 if _piece(size) == size else warps * records * pitch
+    return 0 if piece_of(size) == size else warps * records * pitch
 
 
 def _passed(size: int) -> int:
@@ -265,7 +265,7 @@ def _passed(size: int) -> int:
     ran = 0
     for warps in (1, 8, 32):
         records, pitch = _at_once(size, warps)
-        count, pitch = size // _piece(size), pitch // _piece(size)
+        count, pitch = size // piece_of(size), pitch // piece_of(size)
         for r in range(0, LANES, records):
             lanes = [n for n in range(LANES) if n // records * records == r]
             held = {(n - r) * pitch + c: n * count + c for n in lanes for c in range(count)}
@@ -277,10 +277,10 @@ def _passed(size: int) -> int:
     return ran
 
 
-def _spans(code: str, found: Sequence[_Moved], warps: int) -> list[Span]:
+def put(found: Sequence[Moved], warps: int) -> list[Span]:
     out: list[Span] = []
     for number, x in enumerate(found, 1):
-        one, store = x.one, "store_whole" if _piece(x.size) == x.size else f"store_together<{warps}>"
+        one, store = x.one, "store_whole" if piece_of(x.size) == x.size else f"store_together<{warps}>"
         if not one.words:
             (part,) = one.parts
             out += [(*part.place, f"{store}(&{one.name}[{part.index}], "), (part.end - 1, part.end - 1, ")")]
