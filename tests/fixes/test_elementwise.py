@@ -10,7 +10,7 @@ import pytest
 from kscope.fixes.thread.accesses import elements_at_once
 from kscope.fixes.thread.element_types import instantiated
 from kscope.fixes.thread.elements import elements
-from kscope.fixes.thread.elementwise import _covered, _dense, spans
+from kscope.fixes.thread.elementwise import _covered, _dense, _launched, spans
 
 INDEX = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
 
@@ -171,3 +171,63 @@ def test_types_without_a_known_size_are_as_wide_as_their_accesses() -> None:
     assert elements_at_once(one, {}, 8) == 2
     assert elements_at_once(one, {"Real": "float"}, 16) == 4
     assert elements_at_once(one, {}, 16) == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "when"),
+    [
+        (["  if (i < n) { float x = a[i]; if (b != nullptr) x += b[i]; out[i] = x; }"], "b != nullptr"),
+        (["  if (i < n) { float x; if (blockIdx.y == 0) { x = 1; } else { x = b[i]; } out[i] = a[i] * x; }"],
+         "!(blockIdx.y == 0)"),
+        (["  if (i < n) out[i] = a[i] + (m > 2 ? b[i] : 0.f);"], "m > 2"),
+        (["  if (i < n) { const float x = m ? 1.f : b[i]; out[i] = a[i] + x; }"], None),
+        (["  if (i < n) { if (a[i] > 0) out[i] = b[i]; else out[i] = 0; }"], None),  # another one for each element
+        (["  if (i < n) { if (i > m) out[i] = b[i]; else out[i] = a[i]; }"], None),
+        (["  if (i < n) { int m = a[i]; float x = 0; if (m) x = b[i]; out[i] = x; }"], None),
+        (["  if (i < n) { float x = 0; if (f(m)) x = b[i]; out[i] = a[i] + x; }"], None),
+    ],
+)  # fmt: skip
+def test_arrays_that_are_asked_for_alike(lines: list[str], when: str | None) -> None:
+    text = kernel(INDEX, *lines, head="const float* a, const float* b, float* out, int n, int m")
+    found = [r.when for one in elements(text) for r in one.rows if r.name == "b"]
+    assert found == ([when] if when is not None else [])
+
+
+def test_an_array_is_read_where_it_is_asked_for() -> None:
+    new = rewritten(kernel(INDEX, "  if (i < n) { float x = a[i]; if (b != nullptr) x += b[i]; out[i] = x; }"))
+    assert "(!(b != nullptr) || aligned<Several<float, 4>>(&b[i]))" in new
+    assert "Several<float, 4> b_v; if (b != nullptr) b_v = *reinterpret_cast<const Several<float, 4>*>(&b[i]);" in new
+    assert "if (b != nullptr) x += b_v.at[k];" in new
+
+
+def test_an_index_is_what_it_was_given_last() -> None:
+    lines = [INDEX, "  if (i < n) { int at; if (m) { at = i; } else { at = m + i; } at = 2 * m + i; out[at] = a[i]; }"]
+    assert rows(kernel(*lines, head="const float* a, float* out, int n, int m")) == [
+        [("out", "(2*m+i)", True, False), A]
+    ]
+    unsure = [INDEX, "  if (i < n) { int at; at = i; if (m) { at = m + i; } out[at] = a[i]; }"]
+    assert not rows(kernel(*unsure, head="const float* a, float* out, int n, int m"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "stays"),
+    [
+        (["  if (i < n) out[i] = a[i] * b[blockIdx.y];"], False),
+        (["  if (i < n) out[i] = a[i] * b[blockIdx.x];"], True),  # which is another one in fewer blocks
+        (["  if (i < n) out[i] = a[i] * gridDim.x;"], True),
+    ],
+)
+def test_a_block_s_number_serves_for_the_element_alone(lines: list[str], stays: bool) -> None:
+    text = kernel(INDEX, *lines)
+    (one,) = elements(text)
+    assert (_launched(one, text, (64, 2, 1), (128, 1, 1), 4) is None) is stays
+
+
+def test_a_row_a_block_has_fewer_threads() -> None:
+    text = kernel("  int i = threadIdx.x;", "  if (i < n) out[blockIdx.x * n + i] = a[i];")
+    (one,) = elements(text)
+    launched = _launched(one, text, (64, 2, 1), (512, 1, 1), 4)
+    assert launched is not None and launched[:2] == ((64, 2, 1), (128, 1, 1))
+    wide = text.replace("blockIdx.x * n", "blockIdx.x * blockDim.x")
+    (one,) = elements(wide)
+    assert _launched(one, wide, (64, 2, 1), (512, 1, 1), 4) is None

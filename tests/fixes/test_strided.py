@@ -90,7 +90,8 @@ def test_words_of_one_access_need_no_shared_memory() -> None:
 
 
 def test_helpers_have_names_of_their_own() -> None:
-    said = [set(re.findall(r"(?:struct|constexpr int) (\w+)(?= \{|\()", x)) for x in (TOGETHER, WHOLE_RECORD, WORDS_OF, LOAD_WHOLE)]
+    every = (TOGETHER, WHOLE_RECORD, WORDS_OF, LOAD_WHOLE)
+    said = [set(re.findall(r"(?:struct|constexpr int) (\w+)(?= \{|\()", x)) for x in every]
     assert all(len(x) >= 3 for x in said) and len(set.union(*said)) == sum(map(len, said))
 
 

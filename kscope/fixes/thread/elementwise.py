@@ -125,16 +125,15 @@ def spans(code: str, one: Elements, count: int, number: int = 1) -> list[Span]:
     rows, body = one.rows, code[slice(*one.body)]
     done = _done(body, one, rows, k)
     types = {row: f"Several<{row.kind}, {count}>" for row in rows}
-    before = "".join(
-        f" {types[row]} {_kept(row, rows)}{_loaded(row, types[row])};" for row in rows
-    )
+    before = "".join(f" {types[row]} {_kept(row, rows)}{_loaded(row, rows, types[row])};" for row in rows)
     after = "".join(
-        f" *reinterpret_cast<{types[row]}*>(&{row.name}[{row.at}]) = {_kept(row, rows)};" for row in rows if row.written
-    )
+        f" {_on(row)}*reinterpret_cast<{types[row]}*>(&{row.name}[{row.at}]) = {_kept(row, rows)};"
+        for row in rows if row.written
+    )  # fmt: skip
     wide = f"{{{before}\n    #pragma unroll\n    for (int {k} = 0; {k} < {count}; {k}++) {done}\n   {after} }}"
     if one.shape == "loop":
         return _of_loop(one, rows, types, count, wide, number)
-    asked = " && ".join(f"aligned<{types[row]}>(&{row.name}[{row.at}])" for row in rows)
+    asked = " && ".join(_aligned(row, types[row], row.at) for row in rows)
     kind = re.sub(r"\bconst\s+", "", one.kind)
     first: Span = (*one.declared, f"{kind} {one.name} = ({one.start}) * {count}")
     whole = f"{one.name} + {count} <= {one.bound} && {asked}"
@@ -148,15 +147,27 @@ def spans(code: str, one: Elements, count: int, number: int = 1) -> list[Span]:
     return [first, start, (one.body[1], one.body[1], "} ")]
 
 
-def _loaded(row: Row, several: str) -> str:
-    return f" = *reinterpret_cast<const {several}*>(&{row.name}[{row.at}])" if row.loaded else ""
+def _loaded(row: Row, rows: tuple[Row, ...], several: str) -> str:
+    value = f"*reinterpret_cast<const {several}*>(&{row.name}[{row.at}])"
+    if row.when:
+        return f"; {_on(row)}{_kept(row, rows)} = {value}" if row.loaded else ""
+    return f" = {value}" if row.loaded else ""
+
+
+def _on(row: Row) -> str:
+    return f"if ({row.when}) " if row.when else ""
+
+
+def _aligned(row: Row, several: str, at: str) -> str:
+    asked = f"aligned<{several}>(&{row.name}[{at}])"
+    return f"(!({row.when}) || {asked})" if row.when else asked
 
 
 def _of_loop(
     one: Elements, rows: tuple[Row, ...], types: dict[Row, str], count: int, wide: str, number: int
 ) -> list[Span]:  # fmt: skip
     at_first = {row: re.sub(rf"\b{one.name}\b", "0", row.at) for row in rows}
-    asked = " && ".join(f"aligned<{types[row]}>(&{row.name}[{at_first[row]}])" for row in rows)
+    asked = " && ".join(_aligned(row, types[row], at_first[row]) for row in rows)
     whole = f"{one.name}_whole" + (str(number) if number > 1 else "")
     bound, start, step = (f"({x})" if re.search(r"[^\w.]", x) else x for x in (one.bound, one.start, one.step))
     return [
@@ -201,12 +212,23 @@ def _launched(
     of_blocks = re.search(r"\bblockIdx\s*\.\s*x\b", start) is not None and grid[0] >= count
     if not of_blocks and block[0] < LEAST_BLOCK * count:
         return None
+    if _elsewhere(one, code, ("blockIdx.x", "gridDim.x") if of_blocks else ("blockDim.x",)):
+        return None
     tried = _covered(start, count, of_blocks=of_blocks)
     if not tried:
         return None
     if of_blocks:
         return (-(-grid[0] // count), *grid[1:]), block, tried
     return grid, (-(-block[0] // count // LEAST_BLOCK) * LEAST_BLOCK, *block[1:]), tried
+
+
+def _elsewhere(one: Elements, code: str, words: tuple[str, ...]) -> bool:
+    """Whether what is another number with the new launch serves for more than the element's."""
+    text = code[code.find("{") : one.declared[0]] + code[one.declared[1] :]
+    for made in re.finditer(r"\b(?:[A-Za-z_]\w*\s+)+([A-Za-z_]\w*)\s*=(?!=)[^;,]*;", text):
+        if re.search(rf"\b{made[1]}\b", one.start) and len(re.findall(rf"(?<![\w.>]){made[1]}\b", text)) == 1:
+            text = text.replace(made[0], "")
+    return any(word in re.sub(r"\s*\.\s*", ".", text) for word in words)
 
 
 def _dense(start: str, step: str) -> bool:
@@ -227,7 +249,10 @@ def _covered(start: str, count: int, *, of_blocks: bool) -> int:
     once; 0 otherwise."""
     tried = 0
     flat = re.search(r"\b(?:blockIdx|threadIdx)\s*\.\s*[yz]\b", start) is not None
+    own = not re.search(r"\bblockIdx\s*\.\s*x\b", start)  # a row a block
     for blocks, threads, rest in ((8, 32, 1), (9, 32, 2), (8 * count, 96, 3)):
+        if own:
+            blocks, threads = 1, threads * count
         new = (-(-blocks // count), threads) if of_blocks else (blocks, threads // count)
         before = _indices(start, (blocks, threads), rest)
         after = _indices(start, new, rest)

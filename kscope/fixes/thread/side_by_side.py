@@ -10,9 +10,10 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from kscope.fixes.atomics.reading import MODIFIED, changed, statements
+from kscope.fixes.atomics.reading import MODIFIED, changed
 from kscope.fixes.given.source import evaluated, split_declarators
-from kscope.fixes.given.text import closing, statement_end
+from kscope.fixes.given.text import closing
+from kscope.fixes.thread.branches import asked_alike, certain, given_before, in_each_branch
 
 LONGEST = 1500  # characters of what is done to an element, which then stands there twice (judged)
 SEEDS = range(6)  # of the numbers that names stand for where an index is looked at
@@ -37,7 +38,8 @@ _OF_VALUES = re.compile(
 
 class Row(Struct, frozen=True):
     """An array at one index. `at`: the index, made of the element's number and what is known before; `spans` of its
-    uses in the body; `written`, and whether it has to be `loaded` for it."""
+    uses in the body; `written`, and whether it has to be `loaded` for it; `when`: what is asked before, the same for
+    all elements."""
 
     name: str
     kind: str
@@ -45,6 +47,7 @@ class Row(Struct, frozen=True):
     spans: tuple[tuple[int, int], ...]
     written: bool
     loaded: bool
+    when: str = ""
 
 
 def pointers(code: str) -> dict[str, tuple[str, bool]]:
@@ -75,11 +78,12 @@ def rows_of(code: str, body: tuple[int, int], name: str) -> tuple[tuple[Row, ...
     for (array, at), spans in found.items():
         kind, const = known[array]
         uses = len(re.findall(rf"(?<![\w.>]){array}\b", text))
-        if not _certain(text, spans) or (not const and (uses != len(spans) or array in elsewhere)):
+        when = "" if certain(text, spans) else asked_alike(text, spans, {name, *made})
+        if when is None or (not const and (uses != len(spans) or array in elsewhere)):
             return None  # for some elements alone, where whole accesses would move more; or used from elsewhere too
         written = not const and _written(text, spans)
         loaded = not (written and _first_store(text, spans))
-        out.append(Row(array, kind, at, tuple(spans), written, loaded))
+        out.append(Row(array, kind, at, tuple(spans), written, loaded, when))
     return (tuple(out), tuple(sums)) if out else None
 
 
@@ -89,7 +93,7 @@ def _alone(
 ) -> bool:  # fmt: skip
     """Whether a piece of text writes nothing but elements of these, which others leave alone."""
     text = code[slice(*body)]
-    used = {m["name"] for m in _ACCESS.finditer(text) if _of(m["at"], name, made)}
+    used = {m["name"] for m in _ACCESS.finditer(text) if _of(m["at"], name, given_before(text, m.start(), made))}
     if used - set(known) - set(made):
         return False  # arrays of the block or of the thread: whoever filled them had the same elements
     bare = any(re.search(rf"(?<![\w.>]){n}\b(?!\s*\[)", text) for n, (_, const) in known.items() if not const)
@@ -150,7 +154,7 @@ def _accesses(
     for match in _ACCESS.finditer(text):
         if match["name"] not in known:
             continue
-        at = _placed(match["at"], name, made)
+        at = _placed(match["at"], name, given_before(text, match.start(), made))
         if at is None or _step(at, name) != 1 or set(re.findall(r"\b[A-Za-z_]\w*", at)) & (set(made) - {name}):
             elsewhere.add(match["name"])
         else:
@@ -217,58 +221,7 @@ def _cast(before: str) -> bool:
 def _first_store(text: str, spans: Sequence[tuple[int, int]]) -> bool:
     """Whether every element is given a value before it is read: in a statement always done, or in each branch."""
     stores = [re.match(r"\s*=(?!=)", text[end:]) is not None for _, end in spans]
-    return stores[0] and (_certain(text, spans[:1]) or (all(stores) and _in_each_branch(text, spans)))
-
-
-def _certain(text: str, spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether one of the uses stands where nothing is asked, or one in each branch."""
-    return any(_always(text, *span) for span in spans) or _in_each_branch(text, spans)
-
-
-def _always(text: str, start: int, end: int) -> bool:
-    begin = max(text.rfind(c, 0, start) for c in ";{}") + 1
-    outer = 1 if text.startswith("{") else 0
-    if text[:start].count("{") - text[:start].count("}") > outer:
-        return False
-    before = text[begin:start]
-    asked = re.match(r"\s*if\s*\(", before)
-    if asked is not None and closing(before, asked.end()) is None:
-        return not re.search(r"\?|&&|\|\|", before)  # what is asked first
-    return not re.search(r"\?|&&|\|\||\bif\b|\belse\b", text[begin : statement_end(text, start) or end])
-
-
-def _in_each_branch(text: str, spans: Sequence[tuple[int, int]]) -> bool:
-    """`if (..) { .. } else if (..) { .. } else { .. }` around all uses, with one in each."""
-    inner = text[1:-1] if text.startswith("{") and text.rstrip().endswith("}") else text
-    shift = 1 if inner is not text else 0
-    parts = statements(inner, 0, len(inner.rstrip()))
-    for start, end in parts or []:
-        branches, rest = _branches(inner[start:end])
-        if not rest or not branches:
-            continue
-        used = [any(start + a + shift <= s and e <= start + b + shift for s, e in spans) for a, b in branches]
-        if all(used):
-            return True
-    return False
-
-
-def _branches(one: str) -> tuple[list[tuple[int, int]], bool]:
-    """Spans of a statement's branches, and whether the last is an else."""
-    out, at = [], 0
-    while (head := re.match(r"\s*if\s*\(", one[at:])) is not None:
-        close = closing(one, at + head.end())
-        if close is None:
-            return [], False
-        first = close + 1 + len(one[close + 1 :]) - len(one[close + 1 :].lstrip())
-        stop = statement_end(one, first)
-        if stop is None:
-            return [], False
-        out.append((first, stop))
-        again = re.match(r"\s*else\b\s*", one[stop:])
-        if again is None:
-            return out, False
-        at = stop + again.end()
-    return [*out, (at, len(one))], bool(out)
+    return stores[0] and (certain(text, spans[:1]) or (all(stores) and in_each_branch(text, spans)))
 
 
 def _sums(text: str, local: set[str]) -> list[str] | None:
