@@ -63,7 +63,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "LAT310": ("work.elected:fixes",),
     "GRD401": ("work.grid:larger", "triton.tiles:parts", "atomics.rounds:fixes", "atomics.merged:fixes",
                "template.proposed:idle", "recurrence.pieces:fixes", "recurrence.one_pass:fixes",
-               "recurrence.prefix:fixes", "tiling.added:fixes"),
+               "recurrence.prefix:fixes", "shared_sums.parted:fixes", "tiling.added:fixes"),
     "GRD402": ("work.grid:waves", "tiling.smaller:fixes"),
     "GRD403": ("work.dealt:fixes", "recurrence.ragged:fixes", "work.parts:fixes", "tiling.added:fixes"),
     "GRD404": ("work.launch:rows", "work.launch:blocks", "thread.halo:fixes", "triton.programs:programs",

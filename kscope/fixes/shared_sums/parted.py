@@ -1,0 +1,206 @@
+"""Loops that the threads of few blocks share, with nothing but sums in shared memory at their end, or nothing at all:
+as many blocks as the device holds share them."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct, structs
+
+from kscope.fixes.atomics.reading import MODIFIED
+from kscope.fixes.atomics.regions import clear
+from kscope.fixes.given.conditions import WRITES, proved, reads
+from kscope.fixes.given.rewrite import Call, calls_of
+from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.text import Loop, Span, Text, closing, kernel_text, loops, outside, plain, spans_edited
+from kscope.model.contract.fixes import Condition, Fix, Proof
+
+LEAST = 8  # rounds of a thread that each part keeps: what a block does besides is done once for each (judged)
+_SHARED = re.compile(
+    r"(?:extern\s+)?__shared__\s+(?P<kind>[A-Za-z_][\w:]*(?:\s+(?:int|long))*)\s+(?P<name>\w+)\s*\[[^;=]*\]\s*;"
+)
+_WHOLE = re.compile(r"(?:unsigned|signed)?\s*(?:int|long long)?|u?int(?:32|64)_t")
+_NEVER = re.compile(
+    r"\b(?:blockIdx|gridDim|threadIdx)\s*\.\s*[yz]|\b(?:goto|asm|volatile|cg|cooperative_groups|clock\w*|curand\w*)\b|"
+    r"__threadfence|__\w+_sync\b"
+)
+_ASSIGNED = re.compile(rf"(?<![\w.>\])])(?P<name>[A-Za-z_]\w*){MODIFIED}|(?:\+\+|--)\s*(?P<other>[A-Za-z_]\w*)")
+_STORED = re.compile(rf"(?:\]|\)|->\s*\w+|\.\w+|[;{{}}]\s*\*\s*\w+){MODIFIED}")
+
+
+class Parted(Struct, frozen=True):
+    """`shared`: loops that more blocks can share; `added`: statements that add to global memory what a block has of an
+    array in shared memory, with the text of that. `table`: its name; "" where there is none."""
+
+    shared: tuple[Loop, ...]
+    added: tuple[tuple[int, str], ...]
+    table: str
+    whole: bool
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting, launch, price = asked.setting, asked.setting.launch, asked.finding.estimate
+    text, held = kernel_text(setting), asked.setting.occupancy()
+    if text is None or launch is None or held is None or price is None or not setting.sms:
+        return []
+    if max(*launch.grid[1:], *launch.block[1:]) > 1:
+        return []
+    found = parted(clear(text.code))
+    if found is None or not _bare(setting, found):
+        return []
+    parts = int(min(held.blocks * setting.sms // launch.grid[0], _rounds(setting, text, found) // LEAST))
+    edits = spans_edited(setting, text, _spans(clear(text.code), found)) if parts > 1 else []
+    return [_fix(asked, found, parts, edits)] if edits else []
+
+
+def _fix(asked: Asked, found: Parted, parts: int, edits: list) -> Fix:  # type: ignore[type-arg]
+    setting, launch, price = asked.setting, asked.setting.launch, asked.finding.estimate
+    assert launch is not None and price is not None
+    given = [f"dim3({launch.grid[0]}, {parts})", str(launch.threads)]
+    given += [str(launch.shared_dynamic)] if launch.shared_dynamic else []
+    speedup = min(price.speedup, float(parts))
+    what = f"what blocks add up in {found.table}[]" if found.table else "the rounds of a block's loop"
+    return Fix(
+        kind="lane_mapping",
+        title=f"{what} by {parts} blocks for each of now",
+        language="cuda",
+        code=f"{setting.name}<<<{', '.join(given)}>>>(...);",
+        edits=edits,
+        parameters={"grid.y": parts},
+        conditions=[
+            reads("each round is done once", "rounds go on from the thread's place among all blocks of one blockIdx.x"),
+            reads("no round needs another's", "threads of a block have them in no order, and no name is carried on"),
+            *([proved("a block leaves nothing but sums", "code", setting.code,
+                      "no store to global memory; atomics add what is in shared memory")] if found.table else []),
+            *([Condition(holds="the order in which floats are added does not matter", state="check",
+                         why="atomics have none")] if found.table and not found.whole else []),
+            Condition(holds="nothing that it calls asks for blockIdx.y", state="check", why="the grid has a new side"),
+        ],
+        proof=[
+            Proof(what="blocks that share a loop", before=1, after=parts, unit="blocks",
+                  how=f"at least {LEAST} rounds are left for each thread; as many as the device holds at most")
+        ],
+        costs=["what a block does besides is done by each"],
+        price=structs.replace(price, speedup=speedup, low=min(price.low, speedup), high=max(speedup, price.high)),
+    )  # fmt: skip
+
+
+def parted(code: str) -> Parted | None:
+    """The loops of a kernel that go over the block's threads; None where other things meet in shared memory, or what
+    more blocks would do again is not the same."""
+    opening = code.find("{")
+    if opening < 0 or _NEVER.search(code):
+        return None
+    declared = list(_SHARED.finditer(code))
+    every = [one for one in loops(code) if _by_threads(one, code)]
+    if len(declared) > 1 or code.count("__shared__") != len(declared) or not every:
+        return None
+    bare = outside(code, [(0, opening), *((one.span[0], one.body[1]) for one in every)])
+    if _STORED.search(bare) or "atomic" in bare:
+        return None
+    if not declared:
+        alone = "__syncthreads" not in code and "atomic" not in code and all(_alone(code, one) for one in every)
+        return Parted(tuple(every), (), "", whole=True) if alone else None
+    return _summed(code, declared[0], every)
+
+
+def _summed(code: str, array: re.Match[str], every: list[Loop]) -> Parted | None:
+    """Of a kernel whose loops clear an array in shared memory, add to it, and add what is there to global memory."""
+    name, uses, shared, added = array["name"], 1, list[Loop](), list[tuple[int, str]]()
+    for one in every:
+        body, own = code[slice(*one.body)], rf"{name}\s*\[\s*{one.name}\s*\]"
+        text = body.strip().removeprefix("{").removesuffix("}").strip()
+        uses += len(re.findall(rf"\b{name}\b", body))
+        if re.fullmatch(rf"{own}\s*=\s*0(?:\.0*)?[uUlLf]*\s*;", text):
+            continue
+        calls = [c for c in calls_of(body, "atomicAdd") if len(c.arguments) == 2]
+        if len(calls) != body.count("atomic"):
+            return None
+        if len(calls) == 1 and re.fullmatch(own, calls[0].arguments[1]):
+            elsewhere = re.search(rf"\b{name}\b", calls[0].arguments[0])
+            if elsewhere or not re.fullmatch(r"atomicAdd\s*\(.*\)\s*;", text, re.S):
+                return None
+            added.append((one.body[0] + calls[0].start, calls[0].arguments[1]))
+            continue
+        if not _counts(name, body, calls) or not _alone(code, one):
+            return None
+        shared.append(one)
+    if not shared or not added or uses != len(re.findall(rf"\b{name}\b", code)):
+        return None
+    whole = _WHOLE.fullmatch(" ".join(array["kind"].split())) is not None
+    return Parted(tuple(shared), tuple(added), name, whole=whole)
+
+
+def _counts(name: str, body: str, calls: list[Call]) -> bool:
+    """Whether an array is met in additions to it alone, whose results nobody takes."""
+    to = rf"(?:&\s*)?{name}\s*(?:\[.*\]|\+.*)"
+    added = all(re.fullmatch(to, c.arguments[0], re.S) and _statement(body, c.start) for c in calls)
+    return added and len(re.findall(rf"\b{name}\b", body)) == len(calls)
+
+
+def _statement(body: str, start: int) -> bool:
+    """Whether a call is a statement, whose result nobody takes."""
+    before = body[:start].rstrip()
+    return before[-1:] in (";", "{", "}", ")", "") or before.endswith("else")
+
+
+def _by_threads(loop: Loop, code: str) -> bool:
+    return (plain(loop.start, code) == "threadIdx.x" and "+=" in loop.step
+            and plain(loop.step.partition("+=")[2], code) == "blockDim.x")  # fmt: skip
+
+
+def _alone(code: str, loop: Loop) -> bool:
+    """Whether a round carries nothing on: what it gives values to by name is its own. Loops within are."""
+    body = code[slice(*loop.body)]
+    if re.search(r"\b(?:return|break|__syncthreads)\b", body):
+        return False
+    kept = set(re.findall(r"\b[A-Za-z_]\w*\s+(\w+)\s*\[", code[code.find("{") :]))
+    if any(m[1] in kept for m in re.finditer(rf"\b(\w+)\s*(?:\[[^\]]*\])+{MODIFIED}", body)):
+        return False  # an array of the thread's own
+    for match in _ASSIGNED.finditer(body):
+        name = match["name"] or match["other"]
+        kind = r"(?:const\s+)?(?!return\b|else\b)[A-Za-z_][\w:<>]*(?:\s+[\w:]+)*[\s*&]+"
+        if not re.search(rf"(?:^|[;{{}}(,])\s*{kind}{name}\s*(?:[=;,({{\[:]|$)", body):
+            return False
+    return True
+
+
+def _bare(setting: Setting, found: Parted) -> bool:
+    """Whether the machine code agrees: with a table, nothing is stored in global memory, and no old value used."""
+    code = setting.code
+    writes = code.ran(code.where(lambda ins, op: op.access in WRITES and op.space in ("global", "generic")))
+    if found.table:
+        alone = all(code.classes[i].access == "reduction" or not code.defuse.consumers(i) for i in writes)
+        return bool(writes) and alone and all("ADD" in code[i].mods for i in writes)
+    return all(code.classes[i].access == "store" for i in writes)
+
+
+def _rounds(setting: Setting, text: Text, found: Parted) -> float:
+    """How often a thread goes round what is to be shared, the mean: of a loop's line that is done most often."""
+    code, launch = setting.code, setting.launch
+    warps = launch.blocks * launch.warps if launch is not None else 1
+    most = 0.0
+    for one in found.shared:
+        inner = [x.body for x in loops(text.code) if one.body[0] < x.span[0] < one.body[1]]
+        lines = {text.first + text.code.count("\n", 0, at) for at in range(*one.body)
+                 if not any(a <= at < b for a, b in inner)}  # fmt: skip
+        ran = code.ran([i for i in range(len(code)) if code.cfg.depth[i] and code[i].file == text.file
+                        and code[i].line in lines])  # fmt: skip
+        most = max([most, *(code.executed[i] for i in ran)])
+    return most / warps
+
+
+def _spans(code: str, found: Parted) -> list[Span]:
+    out: list[Span] = []
+    for one in found.shared:
+        head = code[slice(*one.span)]
+        at = re.search(rf"\b{one.name}\s*=\s*", head)
+        step = head.rfind("+=")
+        close = closing(head, head.index("(") + 1)
+        if at is None or close is None or step < 0:
+            return []
+        start = one.span[0] + at.end()
+        out.append((start, start + len(one.start), "blockIdx.y * blockDim.x + threadIdx.x"))
+        begin = one.span[0] + step + 2
+        out.append((begin, one.span[0] + close, " gridDim.y * blockDim.x"))
+    return out + [(at, at, f"if ({value}) ") for at, value in found.added]
