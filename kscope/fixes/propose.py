@@ -40,7 +40,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM113": ("memory.texels:fixes",),
     "MEM114": ("memory.kept:fixes", "thread.stored_once:fixes"),
     "MEM116": ("memory.qualifiers:fixes",),
-    "CMP201": ("tensor.products:fixes",),
+    "CMP201": ("warpgroup.products:fixes", "tensor.products:fixes"),
     "CMP203": ("accuracy.literals:fixes",),
     "CMP204": ("algebra.sectors:fixes", "accuracy.math_functions:fixes", "accuracy.reciprocals:fixes",
                "accuracy.quotients:fixes"),

@@ -62,6 +62,25 @@ def test_the_capture_goes_to_warpgroups() -> None:
     assert (fix.proof[0].before, fix.proof[0].after) == (33554432, 0)
 
 
+@pytest.mark.parametrize(
+    ("case", "launched"),
+    [
+        ("hgemm.packed", "hgemm_packed_groups<<<dim3(n / 256, n / 128), 256, 197632>>>(...)"),
+        ("bmm.shared", "bmm_shared_groups<<<dim3(n / 256, n / 128), 256, 197632>>>(...)"),
+    ],
+)
+def test_products_on_the_fma_pipe_go_there_first(case: str, launched: str) -> None:
+    (fix, other, *_) = changes(case, "CMP201")
+    assert fix.title.startswith("wgmma") and other.title.startswith("tensor cores")
+    assert fix.code.endswith(launched) and fix.proof[0].what.endswith("products on the FMA pipe")
+    assert fix.conditions[1].holds == "the new kernel makes the same" and fix.conditions[1].state == "proved"
+
+
+@pytest.mark.parametrize("case", ["qk.float", "lora.fma"])
+def test_shallow_and_narrow_products_stay_with_fragments(case: str) -> None:
+    assert all(f.title.startswith("tensor cores") for f in changes(case, "CMP201"))
+
+
 def test_what_goes_through_registers_is_counted() -> None:
     cases = "gemm_bf16.swizzled", "gemm_bf16.wgmma"
     counts = [left("tile", subjects(str(fixture(case)))[0].setting, "CMP202") for case in cases]

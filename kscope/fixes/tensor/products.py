@@ -40,7 +40,7 @@ def fixes(asked: Asked) -> list[Fix]:
             code=kernel(given, found, tile),
             parameters={"tile": tile.rows, "tile.x": tile.cols, "depth": tile.deep, "block.x": tile.threads},
             conditions=conditions(given, found, (tile.rows, tile.strip * tile.cols, tile.deep)),
-            proof=[*_fused(setting), _loads(setting, given, found, tile)],
+            proof=[*fused(setting), _loads(setting, given, found, tile)],
             costs=[f"{shared} bytes of shared memory a block" + (", which the host asks for" * (shared > STATIC))],
             price=asked.finding.estimate if asked.finding.code == "CMP201" else None,  # a tile's is another one's
         )
@@ -134,7 +134,7 @@ def _even_sides(given: Given, found: Product, tile: tuple[int, int, int]) -> lis
     return out
 
 
-def _fused(setting: Setting) -> list[Proof]:
+def fused(setting: Setting) -> list[Proof]:
     code = setting.code
     now = total(code.executed, code.where(lambda ins, op: ins.opcode in FMA_OPCODES))
     how = "a product of fragments is 16 x 8 x 16 multiplications"

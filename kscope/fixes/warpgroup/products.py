@@ -13,16 +13,20 @@ from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.rows.function import function, of_text
 from kscope.fixes.tensor.given import Given, read
 from kscope.fixes.tensor.played import Player, Product, played_product
-from kscope.fixes.tensor.products import conditions, depth_of, whole
+from kscope.fixes.tensor.products import conditions, depth_of, fused, whole
 from kscope.fixes.warpgroup.kernels import DEEP, ROWS, THREADS, Tile, kernel
 from kscope.fixes.warpgroup.machine import Program, play_program
 from kscope.fixes.warpgroup.routines import routines
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.kernel import Launch
 
+PLAIN = "CMP201"
 WITH_GROUPS = 90  # compute capability whose instructions these are; sm_100 has others
-TILES = (Tile(256, 4, 1), Tile(128, 6, 1))
-"""Those that were measured on an H200: 4096 x 4096 x 4096 in 205 and 235 us; two blocks of three stages took 285."""
+TILES = {Tile(256, 4, 1): 51.0, Tile(128, 6, 1): 29.4}
+"""Microseconds that blocks of one wave take to a depth of 4096 (measured on an H200: 205 and 235 us for 4096 rows and
+columns; two blocks of three stages an SM took 285)."""
+LEAST = 0.5  # of the SMs that have a block at least (judged)
+SHALLOW = 512  # depth below which filling the stages and storing results is most of the time (judged)
 PAST = 16  # bytes that shared memory may begin behind a line of 1024: played so, as the text asks for no line
 
 
@@ -35,7 +39,9 @@ def fixes(asked: Asked) -> list[Fix]:
     given = read(fn, file) if fn is not None and file else None
     if given is None:
         return []
-    found = played_product(given, setting.launch, player(_files(setting), given, setting.launch.shared_dynamic))
+    plain = asked.finding.code == PLAIN  # no instruction of matrices is in it
+    how = None if plain else player(_files(setting), given, setting.launch.shared_dynamic)
+    found = played_product(given, setting.launch, how)
     tile = _tile(setting, given, found) if found is not None else None
     if found is None or tile is None or not whole(setting, given, found):
         return []
@@ -43,7 +49,6 @@ def fixes(asked: Asked) -> list[Fix]:
     again = made_again(given, found, tile, code, file)
     if again is None:
         return []
-    now = total(setting.code.executed, setting.code.where(lambda ins, op: "packed_mma_sync" in op.kind))
     return [
         Fix(
             kind="tile",
@@ -52,16 +57,17 @@ def fixes(asked: Asked) -> list[Fix]:
             code=code,
             parameters={"tile": ROWS, "tile.x": tile.cols, "depth": DEEP, "stages": tile.stages, "block.x": THREADS},
             conditions=_conditions(given, found, tile, again),
-            proof=[_old(now)] if now else [],
+            proof=fused(setting) if plain else _by_fragments(setting),
             costs=[f"{tile.bytes} bytes of shared memory a block, which the host asks for"],
-            price=asked.finding.estimate if asked.finding.code == "CMP202" else None,
+            price=asked.finding.estimate,
         )
     ]  # fmt: skip
 
 
-def _old(now: float) -> Proof:
+def _by_fragments(setting: Setting) -> list[Proof]:
+    now = total(setting.code.executed, setting.code.where(lambda ins, op: "packed_mma_sync" in op.kind))
     how = "a product of a warpgroup is 64 rows and a tile's columns"
-    return Proof(what="warp instructions of mma.sync", before=now, after=0.0, how=how)
+    return [Proof(what="warp instructions of mma.sync", before=now, after=0.0, how=how)] if now else []
 
 
 def _files(setting: Setting) -> list[Sequence[str]]:
@@ -75,14 +81,14 @@ def player(files: Sequence[Sequence[str]], given: Given, dynamic: int, past: int
 
 
 def _tile(setting: Setting, given: Given, found: Product) -> Tile | None:
-    """The widest that divides the result and leaves none of the SMs without."""
-    depth = depth_of(given, found)
-    for tile in TILES:
+    """The one whose waves take least, of those that divide the result."""
+    depth, times = depth_of(given, found), {}
+    for tile, wave in TILES.items():
         tiles = found.rows // ROWS * (found.cols // tile.cols) * found.batches
         even = not (found.rows % ROWS or found.cols % tile.cols or depth % DEEP)
-        if even and tiles >= setting.sms * tile.blocks:
-            return tile
-    return None
+        if even and tiles >= LEAST * setting.sms:
+            times[tile] = wave * -(-tiles // (setting.sms * tile.blocks))
+    return min(times, key=lambda tile: times[tile]) if times and (depth >= SHALLOW or not depth) else None
 
 
 def made_again(given: Given, found: Product, tile: Tile, code: str, file: Sequence[str]) -> Product | None:
