@@ -19,7 +19,7 @@ SECOND = "  #pragma unroll\n  for (int k = 0; k < N"
 
 
 def test_loops_at_one_stride() -> None:
-    one = blocked._strided(CODE, 256, {"N": 8})
+    one = blocked.strided(CODE, 256, {"N": 8})
     assert one is not None and (one.count, one.stride, one.t) == (8, 256, "t")
     assert one.arrays == {"x": "__half", "y": "unsigned char", "g": "__half"}
     assert [(name, pre, written) for _, uses, _ in one.uses for name, _, pre, written, _ in uses] == [
@@ -29,7 +29,7 @@ def test_loops_at_one_stride() -> None:
 
 def test_sums_over_all_of_a_thread_are_left_as_they_are() -> None:
     more = CODE.replace(SECOND, f"  for (int k = 0; k < 8; k++) s += v[k] * s;\n{SECOND}")
-    assert blocked._strided(more, 256, {"N": 8}) is not None
+    assert blocked.strided(more, 256, {"N": 8}) is not None
 
 
 @pytest.mark.parametrize(
@@ -56,10 +56,10 @@ def test_sums_over_all_of_a_thread_are_left_as_they_are() -> None:
     ],
 )
 def test_other_loops_are_left_alone(was: str, becomes: str) -> None:
-    assert blocked._strided(CODE.replace(was, becomes, 1), 256, {"N": 8}) is None
+    assert blocked.strided(CODE.replace(was, becomes, 1), 256, {"N": 8}) is None
 
 
 @given(st.integers(1, 4), st.sampled_from([32, 64, 256]), st.sampled_from([2, 4, 8]))
 def test_both_orders_are_the_same_elements(rounds: int, stride: int, group: int) -> None:
-    assert blocked._played(rounds * group, stride, group) == rounds * group * stride
-    assert blocked._played(rounds * group + 1, stride, group) == 0
+    assert blocked.places_kept(rounds * group, stride, group) == rounds * group * stride
+    assert blocked.places_kept(rounds * group + 1, stride, group) == 0

@@ -17,8 +17,9 @@ import pytest
 from kscope.engine.code.fixing import subjects
 from kscope.fixes.compute import crossed
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.memory import blocked, staged, turned
+from kscope.fixes.memory import staged, turned
 from kscope.fixes.pipeline import ring
+from kscope.fixes.thread import fewer_lanes
 from kscope.fixes.tile import own_rows
 from kscope.fixes.unprinted import REASONS
 from kscope.fixes.work import halved
@@ -88,7 +89,7 @@ def test_pasted_changes_compile_and_are_found_again(case: str, kind: str, tmp_pa
     some([
         ("rotors.all_sites", "LAT305", halved.fixes), ("chol8.direct", "MEM101", staged.fixes),
         ("paged_kv.tokens", "MEM101", turned.fixes), ("batch4.wait", "LAT307", ring.fixes),
-        ("digits.thread_rows", "MEM103", own_rows.fixes), ("fp8_quant.strided", "MEM102", blocked.fixes),
+        ("digits.thread_rows", "MEM103", own_rows.fixes), ("fp8_quant.strided", "MEM102", fewer_lanes.fixes),
         ("manhattan.one", "MEM112", crossed.fixes),
     ], 3),
 )  # fmt: skip

@@ -44,7 +44,7 @@ CHANGES = [
     ("tile_sum.lanes", "tile_sum.elected", "LAT310", "lane_mapping", '"r"(to), "l"(p + (size_t)k * TILE), "r"(b)'),
     ("digits.thread_rows", "", "MEM103", "swizzle", "c[((v >> (6 * j) & 63) * BIN) * 128 + t]++; }"),
     ("layernorm_bf16.scalar", "layernorm_bf16.vec8", "MEM102", "neighbours", "__bfloat162float(x_of[k / 8].at[k % 8])"),
-    ("fp8_quant.strided", "", "MEM102", "neighbours", "y_to10[j / 4].at[j % 4] = __nv_cvt_float_to_fp8(v[j] * r"),
+    ("fp8_quant.strided", "", "MEM102", "neighbours", "y_to10[j / 8].at[j % 8 / 2] = __nv_cvt_float2_to_fp8x2("),
     ("batch4.wait", "", "LAT307", "stages", "if (k + 32 < C / 4) fetch(k + 32, slot ^ 1);"),
     ("chol8.direct", "", "MEM101", "lane_mapping", "= x_tile[threadIdx.x][i * 8 + j] + (i == j ? 8.f : 0.f);"),
     ("paged_kv.tokens", "", "MEM101", "lane_mapping", "unsigned i = turned(blockIdx.x * 256 + threadIdx.x)"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -14,10 +15,10 @@ from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import not_written, proved, reads, shown
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.source import SIZES, constants, evaluated
-from kscope.fixes.given.text import Loop, Span, Text, kernel_text, loops, plain, spans_edited
+from kscope.fixes.given.source import SIZES, constants, evaluated, split_declarators
+from kscope.fixes.given.text import Loop, Span, Text, closing, kernel_text, loops, plain, spans_edited
 from kscope.fixes.memory.neighbours import NARROW, SEVERAL
-from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 WIDEST = 16
 SEEDS = (1, 2)
@@ -28,13 +29,16 @@ _UNROLL = re.compile(r"[ \t]*#\s*pragma\s+unroll\s*\n\s*$")
 _LOCAL = re.compile(r"\bfloat\s+([^;()]*\[[^;()]*);")
 
 
+PAIR = "__nv_fp8x2_storage_t"
+_EIGHT = re.compile(r"\s*\{?\s*\w+\s*\[[^][]*\]\s*=\s*(?P<call>__nv_cvt_float_to_fp8\s*(?P<open>\())[^;]*;\s*\}?\s*")
+
 Places = tuple[tuple[str, str, str, bool, tuple[int, int]], ...]
 """(array, kind, what stands before, whether it is written, span of the use)."""
 Used = tuple[Places, int, str, tuple[int, int] | None]
 _Loop = tuple[Loop, Places, tuple[int, int, str], tuple[int, int] | None]
 
 
-class _Strided(Struct, frozen=True):
+class Strided(Struct, frozen=True):
     """Loops over k < count that index by k * stride + t alone, with their uses; `t`: its text."""
 
     count: int
@@ -52,16 +56,16 @@ def fixes(asked: Asked) -> list[Fix]:
     text = kernel_text(setting)
     if text is None or launch is None or launch.block[1] * launch.block[2] > 1:
         return []
-    one = _strided(text.code, launch.threads, constants(setting.lines(text.file)))
+    one = strided(text.code, launch.threads, constants(setting.lines(text.file)))
     if one is None or "Several" in text.code or not one.arrays:
         return []
     group = min(one.count, WIDEST // max(SIZES[k] for k in one.arrays.values()))
     found = [i for i in code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
-             if any(_on(setting, text, loop, i) for loop, _, _ in one.uses)]  # fmt: skip
-    aligned = _aligned(setting, found, group, one.stride)
-    if group < 2 or one.count % group or one.stride % group or not found or not aligned:
+             if any(on(setting, text, loop, i) for loop, _, _ in one.uses)]  # fmt: skip
+    ran = aligned(setting, found, group, one.stride)
+    if group < 2 or one.count % group or one.stride % group or not found or not ran:
         return []
-    edits = spans_edited(setting, text, _spans(text.code, one, group))
+    edits = spans_edited(setting, text, in_groups(text.code, one, group))
     before, loads = total(code.executed, found), [i for i in found if code.classes[i].access == "load"]
     return [
         Fix(
@@ -72,10 +76,11 @@ def fixes(asked: Asked) -> list[Fix]:
             edits=edits,
             parameters={"elements": group},
             conditions=[
-                proved("groups start at multiples of their size", "lanes", aligned,
+                proved("groups start at multiples of their size", "lanes", ran,
                        "addresses of all lanes less the lane's own part; cudaMalloc aligns to 256 bytes"),
-                shown(_played(one.count, one.stride, group) > 0, "the same elements are done once each", "values",
-                      _played(one.count, one.stride, group), "places of all threads in both orders"),
+                shown(places_kept(one.count, one.stride, group) > 0, "the same elements are done once each", "values",
+                      places_kept(one.count, one.stride, group), "places of all threads in both orders"),
+                *converted(edits),
                 reads("loops use their counter for these places and for the thread's own values alone", "all its uses"),
                 *not_written(code, loads),
                 Condition(holds="nothing asks which thread has which element: sums in another order, no scan",
@@ -90,28 +95,29 @@ def fixes(asked: Asked) -> list[Fix]:
     ] if edits else []  # fmt: skip
 
 
-def _on(setting: Setting, text: Text, loop: Loop, index: int) -> bool:
+def on(setting: Setting, text: Text, loop: Loop, index: int) -> bool:
     first, last = (text.first + text.code[:at].count("\n") for at in (loop.span[0], loop.body[1]))
     return any(first <= p.number <= last for p in places(setting, [index]))
 
 
-def _strided(code: str, threads: int, known: dict[str, int]) -> _Strided | None:
+def strided(code: str, threads: int, known: Mapping[str, int], lanes: int = LANES) -> Strided | None:
+    """lanes: that have a row where not the block has it."""
     kinds = {n: k for k, n in _POINTER.findall(code[: code.find("{")]) if SIZES.get(k, 99) <= NARROW}
     found = _loops(code, kinds, known)
     if not found or len({one[2] for one in found}) != 1:
         return None
     count, stride, t = found[0][2]
-    whose = {"threadIdx.x": threads, "threadIdx.x%32": LANES}.get(plain(t, code))
+    whose = {"threadIdx.x": threads, f"threadIdx.x%{lanes}": lanes}.get(plain(t, code))
     spans = [loop.body for loop, *_ in found]
     written = {u[0] for _, uses, *_ in found for u in uses if u[3]}
     outside = [m for n in written for m in re.finditer(rf"(?<![\w.>]){n}\s*\[", code)
                if not any(a <= m.start() < b for a, b in spans)]  # fmt: skip
     if stride != whose or outside or not _others(code, [loop for loop, *_ in found], t, count, known):
         return None
-    return _Strided(count, stride, t, tuple((loop, uses, alias) for loop, uses, _, alias in found))
+    return Strided(count, stride, t, tuple((loop, uses, alias) for loop, uses, _, alias in found))
 
 
-def _loops(code: str, kinds: dict[str, str], known: dict[str, int]) -> list[_Loop]:
+def _loops(code: str, kinds: dict[str, str], known: Mapping[str, int]) -> list[_Loop]:
     """Every loop that uses narrow arrays, with its places (count, stride, t); none where one of them does otherwise:
     the thread's own values would belong to others there."""
     found: list[_Loop] = []
@@ -129,7 +135,7 @@ def _loops(code: str, kinds: dict[str, str], known: dict[str, int]) -> list[_Loo
     return found
 
 
-def _others(code: str, found: list[Loop], t: str, count: int, known: dict[str, int]) -> bool:
+def _others(code: str, found: list[Loop], t: str, count: int, known: Mapping[str, int]) -> bool:
     """Whether the thread's own values are used in these loops, and elsewhere by loops over all of them alone, to which
     it is all the same which one is which."""
     arrays = {n.strip() for part in _LOCAL.findall(code) for n in re.findall(r"(\w+)\s*\[", part)}
@@ -203,7 +209,7 @@ def _own(code: str, loop: Loop, uses: Used) -> bool:
     return not reading & writing and all(re.fullmatch(r"[A-Za-z_]\w*|\d+", i.strip()) for i in indexed)
 
 
-def _aligned(setting: Setting, found: list[int], group: int, stride: int) -> int:
+def aligned(setting: Setting, found: list[int], group: int, stride: int) -> int:
     """How many addresses were run, if all groups of elements start at multiples of their size; 0 otherwise."""
     code, ran = setting.code, 0
     for i in found:
@@ -222,15 +228,17 @@ def _aligned(setting: Setting, found: list[int], group: int, stride: int) -> int
     return ran
 
 
-def _spans(code: str, one: _Strided, group: int) -> list[Span]:
+def in_groups(code: str, one: Strided, group: int) -> list[Span]:
+    """A loop's places as elements of what is loaded and stored at once."""
     out: list[Span] = []
     far = one.stride * group
     for n, (loop, uses, alias) in enumerate(one.uses):
         head = tail = ""
         seen: dict[tuple[str, str, bool], str] = {}
+        pair = paired(code, loop) if len(uses) == 1 and uses[0][3] and alias is None and group % 2 == 0 else None
         for name, kind, pre, written, span in uses:
             key = (name, pre, written)
-            several = f"Several<{kind}, {group}>"
+            several = f"Several<{kind}, {group}>" if pair is None else f"Several<{PAIR}, {group // 2}>"
             place = f"&{name}[{pre + ' + ' if pre else ''}h * {far} + {one.t} * {group}]"
             if key not in seen:
                 made = seen[key] = f"{name}_{'to' if written else 'of'}{10 * n + len(seen) or ''}"
@@ -240,7 +248,9 @@ def _spans(code: str, one: _Strided, group: int) -> list[Span]:
                     tail += f"\n{walk} *reinterpret_cast<{several}*>({place}) = {made}[h];"
                 else:
                     head += f"{walk} {made}[h] = *reinterpret_cast<const {several}*>({place});\n"
-            out.append((*span, f"{seen[key]}[{loop.name} / {group}].at[{loop.name} % {group}]"))
+            within = f"{loop.name} % {group}" if pair is None else f"{loop.name} % {group} / 2"
+            out.append((*span, f"{seen[key]}[{loop.name} / {group}].at[{within}]"))
+        out += pair or []
         pragma = _UNROLL.search(code[: loop.span[0]])
         at = pragma.start() if pragma is not None else loop.span[0]
         out += [(at, at, head), (loop.body[1], loop.body[1], tail)]
@@ -248,7 +258,34 @@ def _spans(code: str, one: _Strided, group: int) -> list[Span]:
     return out
 
 
-def _played(count: int, stride: int, group: int) -> int:
+def converted(edits: Sequence[Edit]) -> list[Condition]:
+    if not any(PAIR in e.becomes for e in edits):
+        return []
+    return [reads("two conversions at once round and saturate as one each", "cuda_fp8.h: both are one instruction's")]
+
+
+def paired(code: str, loop: Loop) -> list[Span] | None:
+    """A loop that does nothing but convert elements to eight bits: two of them by one instruction. The first one is the
+    lower half of what comes of both."""
+    one = _EIGHT.fullmatch(code, *loop.body)
+    close = closing(code, one.end("open")) if one is not None else None
+    if one is None or close is None or not re.fullmatch(r"\s*;\s*\}?\s*", code[close + 1 : loop.body[1]]):
+        return None
+    given = list(split_declarators(code[one.end("open") : close]))
+    if len(given) != 3 or re.search(r"\+\+|--|[^=!<>]=(?!=)", given[0]):
+        return None
+    first, k = given[0].strip(), loop.name
+    second = re.sub(rf"\b{k}\b", f"{k} + 1", first)
+    if re.search(rf"[*/%<>-]\s*{k} \+ 1|{k} \+ 1\s*[*/%]", second):
+        second = re.sub(rf"\b{k}\b", f"({k} + 1)", first)
+    both = f"__nv_cvt_float2_to_fp8x2(make_float2({first}, {second}),{','.join(given[1:])})"
+    step = re.search(rf"(?:{k}\s*\+\+|\+\+\s*{k})\s*\)\s*$", code[slice(*loop.span)])
+    if step is None:
+        return None
+    return [(one.start("call"), close + 1, both), (loop.span[0] + step.start(), loop.span[1], f"{k} += 2)")]
+
+
+def places_kept(count: int, stride: int, group: int) -> int:
     """How many places were written out, if both orders are the same ones; 0 otherwise."""
     new = sorted(k // group * stride * group + t * group + k % group for k in range(count) for t in range(stride))
     return len(new) if new == list(range(count * stride)) else 0

@@ -25,6 +25,7 @@ TURNS = 150  # where rising and falling numbers are zero: within the rows that a
 LEAST = 2  # sizes, or drawings, that must come out the same
 NEAR = 1e-9  # of the largest result: sums of doubles in another order (judged)
 _COMPARED = re.compile(r"\bif\s*\([^;{}]*\]\s*[<>]=?[^<>=]")  # places whose values decide which of them is kept
+_CONVERTED = re.compile(r"\b__nv_cvt_\w+(?=\s*\()")
 _NAMED = re.compile(r"\b(?:FLT_MAX|INFINITY|INT_MAX)\b")
 
 _SHARED = re.compile(r"__shared__\s+[A-Za-z_][\w ]*?\s+(\w+[^;]*);")
@@ -120,8 +121,10 @@ def _made(
     from kscope.fixes.given.played import Rules, play
 
     memory = {name: _drawn(name, kind, drawn).copy() for name, kind in fn.pointers.items()}
-    numbers = {"warpSize": 32, **known, **dict.fromkeys(fn.numbers, size), **side.values}
-    rules = Rules(literals="real" if drawn == "real" else "drawn", races=True, kinds=fn.pointers)
+    named = {name: n for n, name in enumerate(sorted(set(re.findall(r"\b__NV_\w+", side.body))))}
+    numbers = {"warpSize": 32, **named, **known, **dict.fromkeys(fn.numbers, size), **side.values}
+    opaque = tuple(sorted(set(_CONVERTED.findall(side.body))))
+    rules = Rules(literals="real" if drawn == "real" else "drawn", races=True, kinds=fn.pointers, opaque=opaque)
     try:
         played = play(_NAMED.sub(str(HUGE), arrayed(side.body)), side.grid, side.block, memory, numbers, rules)
     except Unplayable:

@@ -90,10 +90,10 @@ def regrouped(fn: Function, block: int, lanes: int, rows: int, known: Mapping[st
         return None
     if not re.search(r"\bthreadIdx\.x\b", fn.body) or not re.search(r"\bblockIdx\.x\b", fn.body):
         return None
-    shared, grown = _shared(fn, block, lanes, rows, known), _grown(fn, block, lanes)
-    if shared is None or grown is None or (lanes < WARP and not alike(fn, "__syncthreads")):
+    shared, more = _shared(fn, block, lanes, rows, known), grown(fn, block, lanes)
+    if shared is None or more is None or (lanes < WARP and not alike(fn, "__syncthreads")):
         return None
-    taken = [*shared, *grown]
+    taken = [*shared, *more]
     out: list[Span] = [(fn.opened + 1, fn.opened + 1, f"\n  const unsigned {ROW} = blockIdx.x * {rows} + threadIdx.y;")]
     for m in re.finditer(r"\bblockIdx\.x\b|__syncthreads\s*\(\s*\)", code):
         if m.start() > fn.opened:
@@ -167,7 +167,7 @@ def _shared(fn: Function, block: int, lanes: int, rows: int, known: Mapping[str,
     return out
 
 
-def _grown(fn: Function, block: int, lanes: int) -> list[Span] | None:
+def grown(fn: Function, block: int, lanes: int) -> list[Span] | None:
     """Arrays of each thread hold as many more elements as it has fewer neighbours, and their loops go as far. None
     where that is more than registers hold, or where how far a loop goes through them is not told."""
     arrays, times, out = kept(fn), block // lanes, list[Span]()

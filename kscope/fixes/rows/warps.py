@@ -107,7 +107,7 @@ def _changed(setting: Setting, fn: Function) -> Changed | None:
     played = _same(setting, fn, whole, WARP, rows, fn.values, known) if whole is not None else None
     if whole is None or played is None or played.ties:
         return None
-    return Changed(whole, fn.values, WARP, rows, _rewritten(setting, fn, whole), played, exact=True)
+    return Changed(whole, fn.values, WARP, rows, rewritten(setting, fn, whole), played, exact=True)
 
 
 def _regrouped(
@@ -141,7 +141,7 @@ def _held(
     played = _same(setting, fn, found.text, lanes, rows, found.values, known)
     if played is None or (each > 1 and played.ties):
         return None
-    one = Changed(found.text, found.values, lanes, rows, _rewritten(setting, fn, found.text), played, found.exact,
+    one = Changed(found.text, found.values, lanes, rows, rewritten(setting, fn, found.text), played, found.exact,
                   found.more, found.aligned, found.over, wide)  # fmt: skip
     return one if wide or each > 1 else _remembered(setting, fn, one, known)
 
@@ -157,7 +157,7 @@ def _remembered(setting: Setting, fn: Function, one: Changed, known: Mapping[str
     played = _same(setting, fn, found.text, one.lanes, one.rows, one.values, known, besides=found.sizes(one.lanes))
     if played is None:
         return one
-    edits = _rewritten(setting, fn, found.text)
+    edits = rewritten(setting, fn, found.text)
     return structs.replace(one, text=found.text, edits=edits, played=played, more=one.more + found.words,
                            most=found.most, asked=found.asked)  # fmt: skip
 
@@ -210,7 +210,7 @@ def _fits(setting: Setting, fn: Function, one: Changed) -> bool:
         OWN if one.exact and one.more else KEPT) * before.warps
 
 
-def _rewritten(setting: Setting, fn: Function, text: str) -> list[Edit]:
+def rewritten(setting: Setting, fn: Function, text: str) -> list[Edit]:
     """A function's lines by new ones: all of them where its first one was."""
     if fn.call is not None:
         return []
