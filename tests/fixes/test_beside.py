@@ -61,7 +61,9 @@ def test_a_capture_of_two_byte_numbers_takes_four_at_once() -> None:
     text = fix.edits[0].becomes
     assert "*(uint2 *)x_of = *(const uint2 *)&x[row_n * n + 4 * threadIdx.x];" in text
     assert "if (4 * threadIdx.x < n) *(uint2 *)&y[row_n * n + 4 * threadIdx.x] = *(uint2 *)y_to;" in text
-    assert text.count("if (n % 4 == 0) {") == 2 and "x_of[part_n] = x[" in text  # others one by one
+    fast, _, other = text.partition("  } else {")
+    assert "if (n % 4 == 0) {" in fast and "in[part_n] = 4 * threadIdx.x < n;" in fast  # all of a lane's, or none
+    assert "x[at[part_n]]" in other and "thread_n = threadIdx.x + 32 * part_n;" in other  # rows at any place
     assert any(c.holds == "x, y at multiples of 8 bytes" for c in fix.conditions)
 
 
@@ -69,7 +71,7 @@ def test_rows_of_any_length_with_weights() -> None:
     found = written(NORM)
     assert found is not None and found[1].sizes == 3 and found[1].near
     assert "*(float4 *)x_of = *(const float4 *)&x[row_n * n + 4 * threadIdx.x];" in found[0]
-    assert "*(float4 *)w_of = *(const float4 *)&w[4 * threadIdx.x];" in found[0] and found[0].count("n % 4 == 0") == 3
+    assert "*(float4 *)w_of = *(const float4 *)&w[4 * threadIdx.x];" in found[0] and found[0].count("n % 4 == 0") == 1
 
 
 def test_rows_of_a_number_and_pointers_to_them() -> None:
@@ -77,6 +79,14 @@ def test_rows_of_a_number_and_pointers_to_them() -> None:
     assert found is not None and "% 4" not in found[0]
     assert "*(float4 *)x_of = *(const float4 *)&row[4 * threadIdx.x];" in found[0]
     assert "*(float4 *)&y[row_n * 128 + 4 * threadIdx.x] = *(float4 *)y_to;" in found[0]
+
+
+def test_a_signed_number_of_a_thread_stays_one() -> None:
+    code = NORM.replace("  float v", "  const int t = threadIdx.x; bool in = t < n;\n  float v")
+    code = code.replace("threadIdx.x < n", "in")
+    found = written(code)
+    assert found is not None and "in[part_n] = (int)(4 * threadIdx.x) < n;" in found[0]
+    assert "if ((int)(4 * threadIdx.x) < n) *(float4 *)x_of = " in found[0]
 
 
 @pytest.mark.parametrize(

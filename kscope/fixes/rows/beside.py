@@ -20,7 +20,7 @@ ALWAYS = ("number", "1")
 
 class Access(Struct, frozen=True):
     """Of `array`, of elements of a type, at a place of each thread, where `test` holds: ALWAYS, or the thread below a
-    number. `put`: the registers' name; tests: numbers that must be multiples."""
+    number, with a sign where `signed`. `put`: the registers' name; tests: numbers that must be multiples."""
 
     array: str
     kind: str
@@ -28,6 +28,7 @@ class Access(Struct, frozen=True):
     test: Node
     put: str
     tests: tuple[str, ...]
+    signed: bool
 
     def carrier(self, each: int) -> str:
         bytes_ = words(self.kind)[1] * each
@@ -44,14 +45,15 @@ class Beside(Struct, frozen=True):
 
 class Finder:
     """each: threads of a lane. names: what they are, such as are written once; numbers: of the launch; leads: what
-    pointers of the text are; taken: other names."""
+    pointers of the text are; taken: other names; signed: those of
+    the thread's number."""
 
     def __init__(
         self, each: int, names: Mapping[str, Node], leads: Mapping[str, Node | None], pointers: Mapping[str, str],
-        numbers: Collection[str], taken: Collection[str],
+        numbers: Collection[str], taken: Collection[str], signed: Collection[str] = (),
     ) -> None:  # fmt: skip
         self.each, self.names, self.leads, self.pointers = each, names, leads, pointers
-        self.numbers, self.taken, self.count = numbers, {*taken}, 0
+        self.numbers, self.taken, self.signed = numbers, {*taken}, signed
 
     def section(self, nodes: Sequence[Node], element: Node) -> Beside:
         """Loads come first: none that may follow a store; stores last: none with anything behind it."""
@@ -143,7 +145,7 @@ class Finder:
             return None
         if wanted != ALWAYS and (wanted[:3] != ("binary", "<", THREAD) or not self.multiple(wanted[3], tests)):
             return None
-        return Access(array, kind, ("index", one[1], at), wanted, "", tuple(sorted(tests)))
+        return Access(array, kind, ("index", one[1], at), wanted, "", tuple(sorted(tests)), self.below_signed(test))
 
     def expanded(self, node: Node) -> Node:
         def how(one: Node) -> Node | None:
@@ -154,6 +156,14 @@ class Finder:
             return self.expanded(value) if value is not None else None
 
         return replaced(node, how)
+
+    def below_signed(self, test: Node) -> bool:
+        """Whether a test compares numbers with a sign."""
+        used, new = set[str](), {one[1] for one in inside(test) if one[0] == "name"}
+        while new:
+            used |= new
+            new = {x[1] for n in new if n in self.names for x in inside(self.names[n]) if x[0] == "name"} - used
+        return bool(used & set(self.signed))
 
     def multiple(self, term: Node, tests: set[str]) -> bool:
         """Whether a number is a multiple of a lane's threads, as a number of the launch may have to be."""

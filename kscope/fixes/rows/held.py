@@ -28,7 +28,6 @@ class Writer(Lane):
         super().__init__(body, form)
         self.section: list[Node] = []
         self.aligned: set[str] = set()
-        self.finder = self.finding() if form.beside else None
 
     def text(self) -> str:
         """The function's new body."""

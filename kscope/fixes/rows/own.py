@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.fixes.given.grammar import Node
 from kscope.fixes.rows import syntax
@@ -47,18 +47,30 @@ def in_registers(
         return None
     form = Form(block, lanes, rows, each, widths, fn.values, handed(fn, body), fn.pointers, wide, beside)
     named = {**known, **fn.values}
-    made = None
+    made = other = None
     for one in (body if not shuffling(body) else joined(body, block, named), joined(body, block, named, stores=True)):
-        made = made or (None if shuffling(one) else held(one, form))
+        if made is None and not shuffling(one):
+            made, other = held(one, form), held(one, structs.replace(form, beside=False)) if beside else None
     if made is None:
         return None
     text, writer = made
+    if writer.tests and (other is None or "__shared__" in text):
+        return None
+    if writer.tests and other is not None:
+        text = _either(" && ".join(f"{n} % {each} == 0" for n in sorted(writer.tests)), text, other[0])
     values = {n: lanes if v == block and each == 1 else v for n, v in fn.values.items()}
     if (wide or beside) and not writer.aligned:
         return None
     more = sum(writer.held.values()) - len(writer.held)
     said = [tuple(sorted(found)) for found in (writer.aligned, writer.over)]
     return Kept(fn.code[: fn.opened] + text, values, more, writer.exact, *said)
+
+
+def _either(test: str, text: str, other: str) -> str:
+    """Both bodies, the first one where a test holds."""
+    (first, row, *then), (_, _, *rest) = text.split("\n"), other.split("\n")
+    sides = [f"  {x}" for x in then[:-1]], [f"  {x}" for x in rest[:-1]]
+    return "\n".join([first, row, f"  if ({test}) {{", *sides[0], "  } else {", *sides[1], "  }", "}"])
 
 
 class _Joins:

@@ -18,11 +18,13 @@ ELEMENT = ("name", EACH)
 
 
 class Lane(Names):
-    """held: words that a lane holds of names of its threads."""
+    """held: words that a lane holds of names of its threads. tests: numbers that must be multiples of these."""
 
     def __init__(self, body: Node, form: Form) -> None:
         super().__init__(body, form)
         self.held: dict[str, int] = {}
+        self.tests: set[str] = set()
+        self.finder = self.finding() if form.beside else None
 
     def thread_named(self, made: list[Node], pad: str) -> list[str]:
         inner = names(*(self.changed(one, ELEMENT) for one in made))
@@ -45,7 +47,7 @@ class Lane(Names):
                 at = ZERO[0] if one[2] in ZERO else each
                 return ("index", name, at) if self.form.each > 1 else name
             if one[0] != "name":
-                return self.narrowed(one)
+                return self.all_below(one) or self.narrowed(one)
             return self.named(one, each, first)
 
         return replaced(node, how)
@@ -135,32 +137,37 @@ class Lane(Names):
                 and not any(x[0] in ("index", "deref", "call", "reduced") for x in syntax.inside(v))}  # fmt: skip
         made |= dict.fromkeys(self.alias, THREAD)
         taken = {*self.counts, *self.kinds}
-        return Finder(self.form.each, made, self.leads, self.form.pointers, self.numbers(), taken)
+        signed = frozenset(n for n in self.alias if self.kinds[n] == "int")
+        return Finder(self.form.each, made, self.leads, self.form.pointers, self.numbers(), taken, signed)
 
     def registers(self, one: Access, pad: str) -> str:
         each = self.form.each
         return f"{pad}__align__({words(one.kind)[1] * each}) {one.kind} {one.put}[{each}];"
 
     def accessed(self, one: Access, pad: str, *, store: bool) -> list[str]:
-        """All elements by one access where that is aligned, one by one elsewhere."""
-        each, wide, inner = self.form.each, one.carrier(self.form.each), pad + "  "
+        """All elements by one access."""
+        wide = one.carrier(self.form.each)
+        self.tests |= set(one.tests)
+        place = replaced(self.changed(one.at, ELEMENT), lambda x: self.first() if x == ("name", "thread_n") else None)
+        asked = "" if one.test == ALWAYS else f"if ({spelled(self.below(one.test[3], signed=one.signed))}) "
+        sides = f"*({wide} *){one.put}", f"*({'' if store else 'const '}{wide} *)&{spelled(place)}"
+        to, of = reversed(sides) if store else sides
+        return [*([] if store else [self.registers(one, pad)]), f"{pad}{asked}{to} = {of};"]
 
-        def at(node: Node, number: str) -> str:
-            made = self.changed(node, ELEMENT)
-            return spelled(replaced(made, lambda x: ("name", number) if x == ("name", "thread_n") else None))
+    def first(self) -> Node:
+        """The number of the first one of a lane's threads."""
+        return ("binary", "*", ("number", str(self.form.each)), ("name", "threadIdx.x"))
 
-        def asked(number: str) -> str:
-            return "" if one.test == ALWAYS else f"if ({at(one.test, number)}) "
+    def below(self, bound: Node, *, signed: bool) -> Node:
+        """Whether threads are below a number that is a multiple of a lane's: all of them, or none."""
+        return ("binary", "<", ("cast", "int", self.first(), 0) if signed else self.first(), bound)
 
-        first, number = f"{each} * threadIdx.x", f"({self.number()})"
-        sides = [f"*({wide} *){one.put}", f"*(const {wide} *)&{at(one.at, first)}"]
-        whole = f"{asked(first)}*({wide} *)&{at(one.at, first)} = *({wide} *){one.put};" if store else (
-            f"{asked(first)}{sides[0]} = {sides[1]};")  # fmt: skip
-        begun = [] if store else [self.registers(one, pad)]
-        if not one.tests:
-            return [*begun, f"{pad}{whole}"]
-        place, own = at(one.at, number), f"{one.put}[{EACH}]"
-        single = f"{asked(number)}{place} = {own};" if store else f"{asked(number)}{own} = {place};"
-        tests = " && ".join(f"{n} % {each} == 0" for n in one.tests)
-        return [*begun, f"{pad}if ({tests}) {{", f"{inner}{whole}", f"{pad}}} else {{", f"{inner}#pragma unroll",
-                f"{inner}for (int {EACH} = 0; {EACH} < {each}; {EACH}++) {single}", f"{pad}}}"]  # fmt: skip
+    def all_below(self, one: Node) -> Node | None:
+        """A test that comes out the same for all threads of a lane."""
+        tests = set[str]()
+        if self.finder is None or one[:2] != ("binary", "<") or one[2][0] != "name":
+            return None
+        if self.finder.expanded(one[2]) != THREAD or not self.finder.multiple(one[3], tests):
+            return None
+        self.tests |= tests
+        return self.below(one[3], signed=one[2][1] in self.finder.signed)
