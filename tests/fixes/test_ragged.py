@@ -35,7 +35,7 @@ def test_a_capture_gives_every_block_as_many_rows() -> None:
     first, *rest = changes("ragged.block", "GRD403")
     assert first.title.startswith("as many rows for every block")
     text = first.edits[0].becomes
-    assert "value0_n[step_n] = r < to_n ? x[(r * 128) + threadIdx.x] : 0;" in text and "s += value0_n[step_n];" in text
+    assert "next0_n[step_n] = r < to_n ? x[(r * 128) + threadIdx.x] : 0;" in text and "s += value0_n[step_n];" in text
     assert "atomicAdd(&y[run_n * 128 + threadIdx.x], s);" in text
     assert "__syncthreads_count(probe_n < behind_n && start[probe_n] <= from_n);" in text
     assert first.conditions[0].state == "proved" and first.conditions[0].ran > 1000
@@ -92,12 +92,13 @@ def test_a_wrong_search_or_a_missing_barrier_is_seen() -> None:
     ((start, end, text),) = spans(one)
     for old, new in (
         ("(thread_n + 1) * skip_n", "thread_n * skip_n"),
-        ("row_n < end_n && ", ""),
+        ("row_n < end_n;", "row_n <= end_n;"),
         ("    __syncthreads();\n    for", "    for"),
         ("    __syncthreads();\n  }", "  }"),
         ("at_n + 16 + step_n", "at_n + 15 + step_n"),
-        ("at_n + step_n < stop_n", "true"),
-        ("begin_n > tile_n ? begin_n : tile_n", "begin_n"),
+        ("at_n + 16 + 16 <= to_n", "at_n + 16 <= to_n"),
+        ("tile_n + 64;\n      for", "stop_n;\n      for"),
+        ("first[of_n] > tile_n ? first[of_n] : tile_n", "first[of_n]"),
     ):
         assert old in text
         with pytest.MonkeyPatch.context() as patch:

@@ -13,6 +13,7 @@ from kscope.fixes.given.conditions import not_written, proved, reads
 from kscope.fixes.given.kinds import FLOATS
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, plain
+from kscope.fixes.order.whole import indented
 from kscope.fixes.recurrence.linear import bare
 from kscope.fixes.recurrence.rewritten import CELLS, Side, alike, edits, numbers, sized
 from kscope.fixes.recurrence.serial import Serial, Update, serial
@@ -146,7 +147,7 @@ def spans(found: Runs) -> list[Span]:
         "  if (from_n >= to_n) return;\n"
         f"  int run_n = 0;\n  {inner}\n}}"
     )
-    return [(fn.opened, len(fn.code), text)]
+    return [(fn.opened, len(fn.code), indented(text))]
 
 
 def _search(array: str) -> str:
@@ -180,12 +181,19 @@ def _together(found: Runs) -> str:
     if re.search(rf"(?<![\w.])(?:{loop.start}|{loop.end})\b", asks):
         return ""
     head = re.sub(r"\s*\n\s*", " ", re.sub(r"\bblockIdx\.x\b", "run_n", one.head).strip())
-    many = max(1, AT_ONCE // len(updates))
+    many = 1 << max(1, AT_ONCE // len(updates)).bit_length() - 1  # of which a tile has a multiple
     values = [f"{one.states[u.form.state]} value{n}_n[{many}], next{n}_n[{many}];" for n, u in enumerate(updates)]
 
     def load(to: str, at: str) -> str:
-        first = f"const {kind} {loop.name} = {at} + step_n; "
-        return f"{{ {first}{' '.join(_loaded(f'{to}{n}_n', loop.name, u) for n, u in enumerate(updates))} }}"
+        """Without tests, as long as all of them are there."""
+        first, each_ = f"const {kind} {loop.name} = {at} + step_n;", f"#pragma unroll\n      {each}"
+        of = [(f"{to}{n}_n[step_n]", bare(u.form.rest)) for n, u in enumerate(updates)]
+        whole = " ".join(f"{value} = {rest};" for value, rest in of)
+        some = " ".join(f"{value} = {loop.name} < to_n ? {rest} : 0;" for value, rest in of)
+        return (
+            f"if ({at} + {many} <= to_n) {{\n      {each_} {{ {first} {whole} }}\n"
+            f"    }} else {{\n      {each_} {{ {first} {some} }}\n    }}"
+        )
 
     add = [f"{u.form.state} += value{n}_n[step_n];" for n, u in enumerate(updates)]
     keep = [f"value{n}_n[step_n] = next{n}_n[step_n];" for n, _ in enumerate(updates)]
@@ -193,26 +201,22 @@ def _together(found: Runs) -> str:
     each = f"for (int step_n = 0; step_n < {many}; step_n++)"
     return (
         f"__shared__ int run_of_n[{TILE}];\n  {head}\n  {' '.join(values)}\n"
-        f"  #pragma unroll\n  {each} {load('value', 'from_n')}\n  {_search(array)}\n"
+        f"  {load('value', 'from_n')}\n  {_search(array)}\n"
         f"  for ({kind} tile_n = from_n; tile_n < to_n; tile_n += {TILE}) {{\n"
         f"    const {kind} stop_n = tile_n + {TILE} < to_n ? tile_n + {TILE} : to_n;\n"
         f"    for (int of_n = run_n + thread_n; of_n < runs_n && {array}[of_n] < stop_n; of_n += threads_n) {{\n"
-        f"      const {kind} begin_n = {array}[of_n], end_n = {array}[of_n + 1];\n"
-        f"      for ({kind} row_n = begin_n > tile_n ? begin_n : tile_n; row_n < end_n && row_n < stop_n; row_n++)\n"
-        "        run_of_n[row_n - tile_n] = of_n;\n    }\n    __syncthreads();\n"
+        f"      const {kind} begin_n = {array}[of_n] > tile_n ? {array}[of_n] : tile_n;\n"
+        f"      const {kind} end_n = {array}[of_n + 1] < stop_n ? {array}[of_n + 1] : tile_n + {TILE};\n"
+        f"      for ({kind} row_n = begin_n; row_n < end_n; row_n++) run_of_n[row_n - tile_n] = of_n;\n"
+        "    }\n    __syncthreads();\n"
         f"    for ({kind} at_n = tile_n; at_n < stop_n; at_n += {many}) {{\n"
-        f"      #pragma unroll\n      {each} {load('next', f'at_n + {many}')}\n"
-        f"      #pragma unroll\n      {each}\n        if (at_n + step_n < stop_n) {{\n"
-        "          const int of_n = run_of_n[at_n + step_n - tile_n];\n"
-        f"          if (of_n != run_n) {{ {_added(found)} {zero} run_n = of_n; }}\n"
-        f"          {' '.join(add)}\n        }}\n"
+        f"    {load('next', f'at_n + {many}')}\n"
+        f"      #pragma unroll\n      {each} {{\n        const int of_n = run_of_n[at_n - tile_n + step_n];\n"
+        f"        if (of_n != run_n) {{ {_added(found)} {zero} run_n = of_n; }}\n"
+        f"        {' '.join(add)}\n      }}\n"
         f"      #pragma unroll\n      {each} {{ {' '.join(keep)} }}\n    }}\n"
         f"    __syncthreads();\n  }}\n  {_added(found)}"
     )
-
-
-def _loaded(to: str, row: str, update: Update) -> str:
-    return f"{to}[step_n] = {row} < to_n ? {bare(update.form.rest)} : 0;"
 
 
 def _one_by_one(found: Runs) -> str:
