@@ -28,6 +28,17 @@ SWITCH = """  unsigned t = threadIdx.x; float v = a[blockIdx.x * blockDim.x + t]
 ROUNDS = """  int at = blockIdx.x * blockDim.x + threadIdx.x, rounds = (threadIdx.x % 3) * 5 + 2; float v = a[at];
   for (int k = 0; k < rounds; k++) v = v * v + 1;
   b[at] = v; }"""
+STRIDED = """  for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < many; at += gridDim.x * blockDim.x) {
+    float v = a[at];
+    if (at % 4 < 2) v = bent(v, 9); else v = v * 3;
+    b[at] = v;
+  } }"""
+SHARED = """  __shared__ float s[256]; const int t = threadIdx.x;
+  s[t] = a[blockIdx.x * 256 + t];
+  __syncthreads();
+  float v = s[255 - t];
+  if (t & 1) { v = v * v; v = v + 1; v = v * s[t]; }
+  b[blockIdx.x * 256 + t] = v; }"""
 CALLED = "  int at = blockIdx.x * blockDim.x + threadIdx.x;\n  b[at] = bent(a[at], at % 4 * 3 + 1);\n}"
 
 
@@ -68,7 +79,8 @@ def test_ways_of_data_are_told_by_looking() -> None:
 @pytest.mark.parametrize(
     ("body", "block", "ways", "each"),
     [(BODY, 256, 2, 1), (BODY, 64, 2, 1), (SWITCH, 256, 4, 4), (SWITCH, 128, 4, 4), (ROUNDS, 96, 3, 1),
-     (ROUNDS, 192, 3, 1), (CALLED, 128, 4, 1), (BODY.replace("at & 1", "at & 16"), 256, 2, 16)],
+     (ROUNDS, 192, 3, 1), (CALLED, 128, 4, 1), (STRIDED, 128, 2, 2), (SHARED, 256, 2, 1),
+     (BODY.replace("at & 1", "at & 16"), 256, 2, 16)],
 )  # fmt: skip
 def test_variants_go_one_way(body: str, block: int, ways: int, each: int) -> None:
     places, compared = changed(body, block)
@@ -91,7 +103,8 @@ def test_the_place_that_a_thread_takes() -> None:
         (BODY.replace("at & 1", "at & 32"), 256),  # warps go one way as it is
         (BODY.replace("at & 1", "at % 16 == 3"), 256),  # sixteen neighbours' ways, and eight warps
         (BODY.replace("at & 1", "at % 7 == 3"), 256),
-        (BODY.replace("  float v", "  __syncthreads(); float v"), 256),
+        (BODY.replace("  float v", "  __syncthreads(); float v"), 256),  # that not all come to
+        (SHARED.replace("__syncthreads();", ""), 256),  # lanes of a warp go on together: others would not
         (BODY.replace("v = v * 3;", "v = __shfl_xor_sync(~0u, v, 1);"), 256),
         (BODY.replace("int at", "int y = threadIdx.y, at"), 256),
         (BODY.replace("int at", "int place_n = 0, at"), 256),

@@ -19,7 +19,6 @@ from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, spans_edited
 from kscope.fixes.order.alike import MATH, Side, alike, called, known, memory_of, pointers
 from kscope.fixes.order.by_way import TOGETHER
-from kscope.fixes.order.pieces import MEETS
 from kscope.fixes.work.several import asked_here
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.lazily import np
@@ -30,6 +29,9 @@ PLAYED = 2  # blocks
 FLAGS = (0, 1)  # that each number is played as, beside what is as large as the launch
 MOST = 6  # numbers of a launch that are tried one by one (judged: a play each)
 HALF = 0.5  # of the warps must be parted, so that it is not some guard at an array's end (judged)
+_LANES = re.compile(
+    r"\b__syncwarp\b|\b__\w+_sync\b|\b__activemask\b|\b(?:asm|goto|static|clock\w*|wmma)\b|#(?!\s*pragma\s+unroll)"
+)
 _THREAD = re.compile(r"\bthreadIdx\s*\.\s*x\b")
 _OTHER = re.compile(r"\bthreadIdx\s*\.\s*[yz]\b")
 _DRAWN = 1 << 24
@@ -81,8 +83,7 @@ class Places(Struct, frozen=True):
 def fixes(asked: Asked) -> list[Fix]:
     setting, launch, code = asked.setting, asked.setting.launch, asked.setting.code
     kernel = kernel_of(setting)
-    together = code.where(lambda ins, op: bool(op.kind & {"barrier", "mbarrier"}) or op.space == "shared"
-                          or ins.opcode in TOGETHER)  # fmt: skip
+    together = code.where(lambda ins, op: "mbarrier" in op.kind or ins.opcode in TOGETHER)
     if kernel is None or launch is None or together or max(*launch.block[1:], 1) > 1:
         return []
     if not asked_here(code, kernel.text, "TID") or not _apart(kernel):
@@ -107,7 +108,7 @@ def fixes(asked: Asked) -> list[Fix]:
             conditions=[
                 proved("every place is taken by one thread, with the same result", "values", played,
                        f"{launch.block[0]} threads counted out, both versions played, every result compared"),
-                proved("each thread works alone", "code", code, "no barrier, no shared memory, no exchange of lanes"),
+                proved("lanes of a warp take nothing of each other", "code", code, "no shuffles, votes or reductions"),
                 *_settings(ways),
                 Condition(holds=f"every launch has a multiple of {places.group} threads a block", state="check",
                           why=f"places are exchanged within {places.group} of them"),
@@ -124,10 +125,9 @@ def fixes(asked: Asked) -> list[Fix]:
 
 
 def _apart(kernel: Kernel) -> bool:
-    """Whether threads neither meet nor are known by other places than one axis', in a text without the new name."""
-    return not (
-        MEETS.search(kernel.body) or _OTHER.search(kernel.body) or re.search(rf"\b{PLACE}\b", kernel.text.code)
-    )
+    """Whether lanes have nothing in common and threads are known by one axis, in a text without the new name."""
+    named_ = re.search(rf"\b{PLACE}\b", kernel.text.code)
+    return not (_LANES.search(kernel.body) or _OTHER.search(kernel.body) or named_)
 
 
 def chosen(kernel: Kernel, block: int) -> tuple[Places, list[Ways]] | None:
@@ -214,8 +214,8 @@ def same(kernel: Kernel, places: Places, new: Sequence[Span]) -> int:
     old = Side(kernel.text.code[kernel.opening : kernel.closing + 1], (PLAYED, 1), (block, 1), opaque=opaque)
     numbers = [n for n, kind in kernel.parameters.items() if "*" not in kind]
     whole = dict.fromkeys(numbers, PLAYED * block)
-    part = dict.fromkeys(numbers, block + block // 2 - 1)
-    sizes = [whole, part, *({**whole, n: v} for n in numbers[:MOST] for v in FLAGS)] if numbers else [{}]
+    others = (dict.fromkeys(numbers, n) for n in (block + block // 2 - 1, 2 * PLAYED * block + 5))
+    sizes = [whole, *others, *({**whole, n: v} for n in numbers[:MOST] for v in FLAGS)] if numbers else [{}]
     return alike(kernel, old, Side(body, (PLAYED, 1), (block, 1), opaque=opaque), sizes)
 
 
