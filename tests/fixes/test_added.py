@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kscope.fixes.atomics.reading import read
+from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.text import Text
 from kscope.fixes.tiling import added
+from kscope.fixes.tiling.summed import Sums
+from kscope.fixes.tiling.summed import summed as read_sums
+from kscope.model.kernel import Launch
 from tests.support.with_sources import changes
 
 NEAR = "__device__ inline int near(float2 a, float2 b) { float d = a.x - b.x; return d * d < 0.1f; }"
@@ -30,12 +34,24 @@ FORCES = """__global__ void forces(const float4* x, float* fx, float* fy, size_t
   if (sy != 0) atomicAdd(fy + i, sy);
 }"""
 
+TILES = """__global__ void tiles(const float2* __restrict__ p, int* out, int m) {
+  __shared__ float2 tile[64];
+  int i = blockIdx.x * 64 + threadIdx.x, found = 0; float2 a = p[i];
+  for (int first = blockIdx.x * 64; first < m; first += 64) {
+    tile[threadIdx.x] = p[first + threadIdx.x];
+    __syncthreads();
+    for (int k = 0; k < 64; k++) { if (first + k > i) found += near(a, tile[k]); }
+    __syncthreads();
+  }
+  out[i] = found;
+}"""
 
-def summed(code: str, *above: str) -> added.Sums | None:
+
+def summed(code: str, *above: str) -> Sums | None:
     lines = [*(above or (NEAR,)), *code.split("\n")]
     name = code[code.index("void ") + 5 : code.index("(")]
     kernel = read(Text("k.cu", len(lines) - code.count("\n"), code), name, lines)
-    return added.summed(kernel) if kernel is not None else None
+    return read_sums(kernel) if kernel is not None else None
 
 
 def test_rows_of_pairs_are_shared_out_to_more_blocks() -> None:
@@ -53,7 +69,7 @@ def test_counts_and_sums_of_other_texts() -> None:
     one, two = summed(PAIRS), summed(FORCES)
     assert one is not None and one.exact
     assert added._span(one, "z")[2] == "for (int c = row + 1 + blockIdx.z; c < m; c += gridDim.z)"
-    assert two is not None and two.sums == ("sx", "sy") and not two.exact  # the order of floats' sums is the reader's
+    assert two is not None and list(two.sums) == ["sx", "sy"] and not two.exact  # their order is the reader's
     assert added._span(two, "y")[2] == (
         "for (size_t j = threadIdx.x + (size_t)blockIdx.y * blockDim.x; j < m; j += gridDim.y * blockDim.x)"
     )
@@ -76,7 +92,10 @@ def test_counts_and_sums_of_other_texts() -> None:
         ("near(a, b)", "near(&a, b)"),
         ("found = 0", "found = 1"),
         ("found = 0", "found"),
-        ("atomicAdd(&out[row], found)", "out[row] = found"),
+        ("atomicAdd(&out[row], found)", "out[row] += found"),
+        ("atomicAdd(&out[row], found)", "out[row] = 2 * found"),
+        ("atomicAdd(&out[row], found)", "if (found) out[row] = found"),
+        ("atomicAdd(&out[row], found)", "row = found"),
         ("atomicAdd(&out[row], found)", "atomicMax(&out[row], found)"),
         ("atomicAdd(&out[row], found)", "atomicAdd(&out[row], 2 + found)"),
         ("atomicAdd(&out[row], found)", "atomicAdd(&out[found], found)"),
@@ -116,4 +135,39 @@ def test_each_round_is_done_once() -> None:
     [(264, 1584, 2112, 32), (264, 1584, 70, 8), (264, 1584, 9, 1), (10000, 1584, 2112, 1), (1000, 1584, 2112, 8)],
 )
 def test_as_many_parts_as_even_out(blocks: int, slots: int, rounds: float, parts: int) -> None:
-    assert added._parts(blocks, slots, rounds) == parts
+    assert added._parts(blocks, slots, rounds, added.LEAST) == parts
+
+
+def same(code: str) -> int:
+    one, lines = summed(code), [NEAR, *code.split("\n")]
+    kernel = read(Text("k.cu", 2, code), "tiles", lines)
+    launch = Launch(grid=(64, 1, 1), block=(64, 1, 1), cluster=(1, 1, 1), registers=32, shared_static=512,
+                    shared_dynamic=0, waves=1.0, known=True, carved=0)  # fmt: skip
+    setting = Setting(code=None, lines=lambda _: lines, name="tiles", launch=launch)  # type: ignore[arg-type]
+    return added._same(kernel, setting, one, added._spans(one, "y")) if one is not None and kernel is not None else -1
+
+
+def test_rounds_of_tiles_come_to_the_same() -> None:
+    one = summed(TILES)
+    assert one is not None and one.shared and one.sums["found"].at == "i"
+    head, store = added._spans(one, "y")
+    assert head[2] == "for (int first = blockIdx.x * 64 + blockIdx.y * 64; first < m; first += gridDim.y * 64)"
+    assert store[2] == "atomicAdd(&out[i], found);" and TILES[store[0] : store[1]] == "out[i] = found;"
+    assert same(TILES) == (2 + 3) * 64
+    assert same(TILES.replace("out[i] = found;", "if (i < m) { out[i] = found; }")) > 0
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "found"),
+    [
+        ("first = blockIdx.x * 64;", "first = threadIdx.x;", -1),  # not the same rounds for a block
+        ("    tile[threadIdx.x] = p", "    if (first == blockIdx.x * 64) tile[threadIdx.x] = p", 0),  # another round's
+        ("    __syncthreads();\n  }", "  }", 0),  # a race
+        ("float2 a = p[i];", "float2 a = p[i]; if (i >= m) return;", -1),
+        ("float2 a = p[i];", "float2 a = p[i]; tile[0] = a;", 0),
+        ("found += near", "found += first / 64 * 2 > 0 ? 1 : near", 320),
+    ],
+)
+def test_rounds_of_tiles_that_are_left(was: str, becomes: str, found: int) -> None:
+    assert was in TILES
+    assert same(TILES.replace(was, becomes)) == found

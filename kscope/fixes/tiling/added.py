@@ -1,60 +1,32 @@
-"""Sums that threads add to memory at their end, by atomics: their rounds shared out to several blocks, each of which
-adds its part the same way. More blocks than the chip holds even out rounds of different lengths."""
+"""Sums that threads add to memory at their end: their rounds shared out to several blocks, each of which adds its part.
+More blocks than the chip holds even out rounds of different lengths."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-
-from msgspec import Struct
+from typing import Any
 
 from kscope.features.patterns.loop_parallelism import trips
-from kscope.fixes.atomics.reading import Kernel, kernel_of, returning
+from kscope.fixes.atomics.reading import Kernel, kernel_of, one_each
 from kscope.fixes.given.called import functions
 from kscope.fixes.given.conditions import WRITES, not_written, proved, reads, shown
+from kscope.fixes.given.grammar import Unplayable
+from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Loop, blanked, loops, shape, spans_edited
-from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.fixes.given.source import constants
+from kscope.fixes.given.text import Span, shape, spans_edited
+from kscope.fixes.tiling.summed import Sums, summed
+from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
+from kscope.model.lazily import np
 
 MOST = 32  # parts of a sum: blocks that find nothing to do cost, too (judged)
 WAVES = 4  # of blocks, from which on the last ones even out (judged)
 LEAST = 8  # rounds of the code's loop that a part has, in the mean (judged)
+FEW = 2  # times the mean that the busiest SM works, from which on work.parts takes sums apart
 TRIED = (1, 2, 3, 7)  # steps of loops that are written out
-COUNTERS = ("int", "unsigned", "size_t", "long long")
-EXACT = ("int", "unsigned", "unsigned int", "unsigned long long")
-PURE = frozenset({
-    "fabsf", "fabs", "abs", "sqrtf", "sqrt", "rsqrtf", "expf", "exp", "__expf", "logf", "__logf", "fmaxf", "fminf",
-    "max", "min", "__ldg", "float", "double", "int", "unsigned", "size_t", "fmaf", "powf", "sinf", "cosf", "floorf",
-    "__fdividef", "__popc", "__half2float", "__bfloat162float", "if", "for", "while", "make_float2", "make_float3",
-    "make_float4", "sizeof",
-})  # fmt: skip
-_TOGETHER = re.compile(
-    r"\b(?:__shared__|__\w*sync\w*|__\w*fence\w*|asm|goto|volatile|gridDim|atomic\w*)\b|::|#(?!\s*pragma)"
-)
-_ADDED = re.compile(
-    r"(?<![\w.>)\]])(?:(?P<sum>\w+)\s*[-+]=(?P<value>[^;]*)|(?P<up>\w+)\s*\+\+|\+\+\s*(?P<one>\w+))\s*;"
-)
-_CHANGED = re.compile(
-    r"(?<![\w.>\])])(\w+)(?:\s*\.\s*\w+|\s*\[[^][]*\])*\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*(\w+)"
-)
-_BRANCHES = re.compile(r"\s*(?:(?:if|for|while|do|switch|else)\b|\{)")
-_DECLARED = re.compile(
-    r"\s*(?!(?:else|return|case|goto|new|delete|throw|static|extern|do)\b)(?:const\s+)?"
-    r"(?:unsigned\s+long\s+long|long\s+long|unsigned\s+int|[A-Za-z_]\w*)\s+(?=[A-Za-z_])(?P<rest>.*)$", re.S
-)
-_MEETS = re.compile(
-    r"(?:if\s*\(\s*(?P<test>\w+)\s*(?:!=\s*0(?:\.0*f?|\.f)?\s*)?\)\s*)?atomicAdd\s*\((?P<to>[^;]*),\s*(?P<sum>\w+)\s*\)\s*;"
-)
-
-
-class Sums(Struct, frozen=True):
-    """The one loop of a kernel's own, and behind it atomics of the sums that its rounds add to."""
-
-    loop: Loop
-    step: str
-    sums: tuple[str, ...]
-    exact: bool
+SIZES = ((2, 3), (3, 2))  # blocks and parts with which both texts are played
+CELLS = 1 << 14
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -63,175 +35,141 @@ def fixes(asked: Asked) -> list[Fix]:
     one = summed(kernel) if kernel is not None else None
     if kernel is None or one is None or launch is None or held is None or min(launch.grid[1:]) > 1:
         return []
-    code, free = setting.code, launch.grid.index(1, 1)
-    axis = "xyz"[free]
+    code, axis = setting.code, "xyz"[launch.grid.index(1, 1)]
     loads = code.ran(code.where(lambda ins, op: op.space in ("global", "generic") and op.access == "load"))
     rounds = max((trips(code, n) for i in loads if (n := code.cfg.loop_of[i]) is not None), default=0)
-    parts = _parts(launch.blocks, held.blocks * setting.sms, rounds)
-    edits = spans_edited(setting, kernel.text, [_span(one, axis)])
-    if parts < 2 or not edits or not setting.sms or not _alone(setting, len(one.sums)):
+    parts = _parts(launch.blocks, held.blocks * setting.sms, rounds, LEAST if not one.shared else 1)
+    each = all(one_each(setting, kernel.text, met.at) for met in one.sums.values() if met.name)
+    if parts < 2 or not each or _others(asked, one) or not _alone(setting, one):
         return []
-    grid = [parts if n == free else size for n, size in enumerate(launch.grid)]
-    shared = [str(launch.shared_dynamic)] if launch.shared_dynamic else []
+    spans = _spans(one, axis)
+    same = _same(kernel, setting, one, spans) if one.shared else 0
+    edits = spans_edited(setting, kernel.text, spans) if same or not one.shared else []
+    return [_fix(asked, one, axis, parts, edits, loads, same)] if edits else []
+
+
+def _fix(
+    asked: Asked, one: Sums, axis: str, parts: int, edits: list[Edit], loads: Sequence[int], same: int
+) -> Fix:  # fmt: skip
+    setting, launch, held = asked.setting, asked.setting.launch, asked.setting.occupancy()
+    assert launch is not None and held is not None
+    grid = [parts if a == axis else size for a, size in zip("xyz", launch.grid, strict=True)]
+    dynamic = [str(launch.shared_dynamic)] if launch.shared_dynamic else []
     before, after = (min(launch.blocks * n, held.blocks * setting.sms) * launch.warps for n in (1, parts))
-    names, played = ", ".join(one.sums), _played(parts)
-    order = Condition(holds="the order in which a sum is added up does not matter", state="check",
-                      why="parts of floats round differently")  # fmt: skip
-    return [
-        Fix(
-            kind="lane_mapping",
-            title=f"rounds of {names} in {parts} parts, by as many blocks, which add them by the atomic that is there",
-            language="cuda",
-            code=f"{setting.name}<<<{', '.join([shape(grid), shape(launch.block), *shared])}>>>(...);",
-            edits=edits,
-            parameters={f"grid.{axis}": parts},
-            conditions=[
-                shown(played > 0, "each round of a sum is done once", "values", played,
-                      "rounds of several lengths and steps written out, empty ones too"),
-                proved("each thread works alone, and writes by atomics behind the loop alone", "code", code,
-                       "no barrier, no shared or local memory, no store; no atomic in a loop"),
-                proved("one block takes all rounds now", "launch", launch.grid, f"1 along {axis}"),
-                reads(f"nothing but {names} is carried from round to round", "what else a round changes it declares"),
-                *not_written(code, loads),
-                *([] if one.exact else [order]),
-            ],
-            proof=[
-                Proof(what="rounds that one block does of the longest sum, a share", before=1, after=1 / parts,
-                      how=f"every {parts}th round, from the block's own number on"),
-                Proof(what="warps that the chip holds", before=before, after=after, unit="warps",
-                      how=f"{held.blocks} blocks fit on each of {setting.sms} SMs"),
-            ],
-            costs=[f"{parts} atomics for each one"],
-            price=asked.finding.estimate,
-        )
+    names, count = ", ".join(one.sums), _played(parts)
+    stored = sorted({met.name for met in one.sums.values() if met.name})
+    zero = [f"cudaMemsetAsync({name}, 0, bytes, stream);\n" for name in stored]
+    conditions = [
+        shown(count > 0, "each round of a sum is done once", "values", count,
+              "rounds of several lengths and steps written out, empty ones too"),
+        proved("each thread writes a value for each sum, behind the loop alone", "code", setting.code,
+               "no store and no atomic in a loop" + ("" if one.shared else ", no barrier and no shared memory")),
+        proved("one block takes all rounds now", "launch", launch.grid, f"1 along {axis}"),
+        reads(f"nothing but {names} is carried from round to round", "what else a round changes it declares"),
+        *not_written(setting.code, loads),
     ]  # fmt: skip
+    if one.shared:
+        conditions.append(proved("every result is the same", "values", same, "both texts played in small, every result"
+                                 " compared, and no two threads use one place but with a barrier between them"))
+    if stored:
+        conditions += [
+            reads("each element is one thread's", "its index is the thread's number in the grid"),
+            Condition(holds=f"{', '.join(stored)}: zero before the launch", state="check",
+                      why="parts are added to it; what no thread stores to is zero then, too"),
+        ]  # fmt: skip
+    if not one.exact:
+        conditions.append(Condition(holds="the order in which a sum is added up does not matter", state="check",
+                                    why="parts of floats round differently"))  # fmt: skip
+    return Fix(
+        kind="lane_mapping",
+        title=f"rounds of {names} in {parts} parts, by as many blocks, which add them"
+              + ("" if stored else " by the atomic that is there"),
+        language="cuda",
+        code=f"{''.join(zero)}{setting.name}<<<{', '.join([shape(grid), shape(launch.block), *dynamic])}>>>(...);",
+        edits=edits,
+        parameters={f"grid.{axis}": parts},
+        conditions=conditions,
+        proof=[
+            Proof(what="rounds that one block does of the longest sum, a share", before=1, after=1 / parts,
+                  how=f"every {parts}th round, from the block's own number on"),
+            Proof(what="warps that the chip holds", before=before, after=after, unit="warps",
+                  how=f"{held.blocks} blocks fit on each of {setting.sms} SMs"),
+        ],
+        costs=[f"{parts} atomics for each one"],
+        price=asked.finding.estimate,
+    )  # fmt: skip
 
 
-def _parts(blocks: int, slots: int, rounds: float) -> int:
+def _others(asked: Asked, one: Sums) -> bool:
+    """Whether sums that threads store alone are other makers' (atomics.rounds, work.parts)."""
+    alone = not one.shared and any(met.name for met in one.sums.values())
+    estimate = asked.finding.estimate
+    return alone and (asked.finding.code != "GRD403" or estimate is None or estimate.speedup >= FEW)
+
+
+def _parts(blocks: int, slots: int, rounds: float, least: int) -> int:
     """So many that some waves of blocks are left to even out, and that each has rounds enough."""
     wanted = -(-WAVES * slots // max(1, blocks))
-    most = min(MOST, int(rounds / LEAST))
+    most = min(MOST, int(rounds / least))
     return min(1 << max(0, (wanted - 1).bit_length()), 1 << max(0, most.bit_length() - 1)) if blocks else 0
 
 
-def _alone(setting: Setting, sums: int) -> bool:
-    """Whether no thread needs another, and each writes by as many atomics as there are sums, behind its loops."""
-    code = setting.code
-    together = code.where(lambda ins, op: bool(op.kind & {"barrier", "mbarrier"}) or op.space in ("shared", "local"))
-    writes = code.ran(code.where(lambda ins, op: op.access in WRITES))
-    atomics = all(code.classes[i].access in ("atomic", "reduction") for i in writes)
-    return not together and atomics and len(writes) == sums and all(code.cfg.loop_of[i] is None for i in writes)
-
-
-def summed(kernel: Kernel) -> Sums | None:
-    """None where a round leaves anything but sums, or what is around the loop is more than declarations and atomics."""
-    loop, before, meets = _around(kernel)
-    if loop is None or not meets or re.search(r"\bblockIdx\s*\.\s*[yz]\b", kernel.body) or not _known(kernel):
-        return None
-    step, sums, places = loop.step.partition("+=")[2].strip() or "1", list(meets), list(meets.values())
-    kinds = [_kind(before, name) for name in sums]
-    if None in kinds or loop.kind not in COUNTERS or not re.fullmatch(r"[\w.]+", step):
-        return None
-    around = [*(_undeclared(one, sums) for one in before), *places, f"{loop.start} {loop.end} {loop.step}"]
-    steady = not _names(sums, " ; ".join(around)) and not _names([loop.name], " ; ".join(places))
-    if not steady or not _round(kernel.text.code[slice(*loop.body)], sums, [loop.name, step]):
-        return None
-    kinds += [_pointed(kernel, to) for to in places]
-    return Sums(loop, step, tuple(sums), all(k in EXACT for k in kinds))
-
-
-def _around(kernel: Kernel) -> tuple[Loop | None, list[str], dict[str, str]]:
-    """The one loop of a kernel's own statements, what they declare in front of it, and of each sum the place to which
-    it is added behind; no loop where they do anything else."""
-    code, leaves = kernel.text.code, returning(kernel)
-    every = [x for x in loops(code) if any(a <= x.span[0] < b and _is_loop(code[a:b]) for a, b in kernel.statements)]
-    if len(every) != 1 or leaves is None:
-        return None, [], {}
-    (loop,), guards = every, [leave[:2] for leave in leaves]
-    at = next(n for n, (a, b) in enumerate(kernel.statements) if a <= loop.span[0] < b)
-    before = [kernel.of(s) for s in kernel.statements[:at] if s not in guards]
-    meets = _meets([kernel.of(s) for s in kernel.statements[at + 1 :]])
-    strange = any(_BRANCHES.match(one) or _TOGETHER.search(one) for one in before)
-    late = any(a > loop.span[0] for a, _ in guards) or kernel.statements[at][1] != loop.body[1]
-    return (None, [], {}) if strange or late or meets is None else (loop, before, meets)
-
-
-def _meets(tail: Sequence[str]) -> dict[str, str] | None:
-    """Of each sum the place to which it is added, in a kernel's last statements; None where one is anything else."""
-    out: dict[str, str] = {}
-    for one in tail:
-        match = _MEETS.fullmatch(one.strip())
-        if match is None or match["test"] not in (None, match["sum"]) or match["sum"] in out:
-            return None
-        out[match["sum"]] = match["to"]
-    return out
-
-
-def _is_loop(statement: str) -> bool:
-    return re.match(r"\s*(?:#[^\n]*\n\s*)*for\b", statement) is not None
-
-
-def _known(kernel: Kernel) -> bool:
-    """Whether what is called gives a value and does nothing besides: functions of numbers that this file has, which ask
-    for no place in the grid, and those of the library."""
-    known = functions(kernel.lines, kernel.body)
-    called = set(re.findall(r"\b([A-Za-z_]\w*)\s*\(", kernel.body)) - {"atomicAdd"}
-    texts = [body for _, body in known.values()]
-    file = "\n".join(map(blanked, kernel.lines))
-    heads = [h for name in known for h in re.findall(rf"__device__[^;{{}}()]*\b{name}\s*\(([^()]*)\)", file)]
-    inner = {name for text in texts for name in re.findall(r"\b([A-Za-z_]\w*)\s*\(", text)}
-    strange = any(_TOGETHER.search(text) or re.search(r"\bblockIdx\b", text) for text in texts)
-    strange = strange or any("*" in p and not re.match(r"\s*const\b", p) for h in heads for p in h.split(","))
-    return not strange and not (called | inner) - known.keys() - PURE and not re.search(r"[(,]\s*&", _bare(kernel.body))
-
-
-def _bare(body: str) -> str:
-    """Without the places of atomics, whose address is taken."""
-    return re.sub(r"\batomicAdd\s*\(\s*&", "atomicAdd(", body)
-
-
-def _kind(before: Sequence[str], name: str) -> str | None:
-    """The type of a sum that is declared as zero."""
-    zero = rf"\b{name}\s*(?:=\s*)?\{{?\s*(?:=\s*)?0(?:\.0*f?|\.f|u|ull)?\s*\}}?\s*(?=[,;])"
-    found = [one for one in before if re.search(zero, one)]
-    made = re.match(r"\s*(unsigned\s+long\s+long|unsigned\s+int|unsigned|int|float|double)\s", "".join(found))
-    return " ".join(made[1].split()) if made is not None and len(found) == 1 else None
-
-
-def _undeclared(statement: str, sums: Sequence[str]) -> str:
-    """A declaration without the sums' own names."""
-    return re.sub(rf"\b(?:{'|'.join(sums)})\s*=\s*0", "", statement)
-
-
-def _names(names: Sequence[str], text: str) -> bool:
-    return any(re.search(rf"(?<![\w.]){name}\b", text) for name in names)
-
-
-def _round(body: str, sums: Sequence[str], steady: Sequence[str]) -> bool:
-    """Whether a round changes nothing but the sums, which it adds to, and what it declares itself."""
-    if re.search(r"\b(?:return|break|while|do|switch)\b", body) or _TOGETHER.search(body):
+def _alone(setting: Setting, one: Sums) -> bool:
+    """Whether each thread writes one value for each sum, behind its loops, as the text says; and needs no other, where
+    the text has no barrier."""
+    code, stored = setting.code, sum(bool(met.name) for met in one.sums.values())
+    together = code.where(lambda ins, op: bool(op.kind & {"barrier", "mbarrier"}) or op.space == "shared")
+    writes = code.ran(code.where(lambda ins, op: op.access in WRITES and op.space in ("global", "generic")))
+    if code.where(lambda ins, op: op.space == "local") or (together and not one.shared):
         return False
-    rest, added = body, 0
-    for match in reversed(list(_ADDED.finditer(body))):
-        name = match["sum"] or match["up"] or match["one"]
-        if name in sums:
-            rest = rest[: match.start()] + (match["value"] or "").strip() + ";" + rest[match.end() :]
-            added += 1
-    own = {n for part in re.split(r"[;{}]|\bfor\s*\(", rest) if (m := _DECLARED.match(part)) is not None and "=" in part
-           for n in _declares(m["rest"])}  # fmt: skip
-    changed = {a or b for a, b in _CHANGED.findall(rest)}
-    return bool(added) and changed <= own and not _names(sums, rest) and not own & {*sums, *steady}
+    stores = sum(code.classes[i].access == "store" for i in writes)
+    return len(writes) == len(one.sums) and stores == stored and all(code.cfg.loop_of[i] is None for i in writes)
 
 
-def _declares(rest: str) -> list[str]:
-    return [m[1] for part in split_declarators(rest) if (m := re.match(r"\s*\*?\s*(\w+)", part)) is not None]
+def _same(kernel: Kernel, setting: Setting, one: Sums, spans: Sequence[Span]) -> int:
+    """How many results were compared, if both texts make the same of the same numbers; 0 otherwise."""
+    launch, code = setting.launch, kernel.text.code
+    new = code
+    for start, end, text in sorted(spans, reverse=True):
+        new = new[:start] + text + new[end:]
+    compared = 0
+    for blocks, parts in SIZES if launch is not None and launch.block[1] * launch.block[2] == 1 else ():
+        assert launch is not None
+        grid = (blocks, parts, 1) if "blockIdx.y" in new else (blocks, 1, parts)
+        was = _played_on(kernel, one, code, (blocks, 1, 1), launch.block[0])
+        now = _played_on(kernel, one, new, grid, launch.block[0])
+        if was is None or now is None or any((was[n] != now[n]).any() for n in was):
+            return 0
+        compared += blocks * launch.block[0]
+    return compared
 
 
-def _pointed(kernel: Kernel, to: str) -> str:
-    """The type of the array that an atomic adds to, as the kernel has it as a parameter."""
-    name = re.match(r"\s*&?\s*\(?\s*(\w+)", to)
-    kind = kernel.parameters.get(name[1], "") if name is not None else ""
-    return kind.partition("*")[0].strip()
+def _played_on(
+    kernel: Kernel, one: Sums, text: str, grid: tuple[int, int, int], threads: int
+) -> dict[str, Any] | None:  # fmt: skip
+    """What a text makes of drawn numbers; None where it is not played. What the loop goes to is as many as threads."""
+    size = grid[0] * threads
+    pointers = {n: k.replace("const ", "").partition("*")[0].strip() for n, k in kernel.parameters.items() if "*" in k}
+    numbers = {n: size for n, k in kernel.parameters.items() if "*" not in k}
+    known = {**constants(kernel.lines), **numbers}
+    known |= dict.fromkeys(set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", one.loop.end)) - pointers.keys(), size)
+    stored = {met.name for met in one.sums.values()}
+    memory = {
+        name: np.zeros(CELLS, dtype=np.int64) if name in stored else
+        np.random.default_rng([size, *map(ord, name)]).integers(1, 200, CELLS) for name in pointers
+    }  # fmt: skip
+    rules = Rules(literals="drawn", races=True, kinds=pointers, functions=functions(kernel.lines, kernel.body))
+    try:
+        play(text[text.index("{", kernel.opening) :].rstrip(), grid, (threads, 1), memory, known, rules)
+    except Unplayable:
+        return None
+    return memory
+
+
+def _spans(one: Sums, axis: str) -> list[Span]:
+    """The loop's head, and atomics where sums were stored."""
+    adds = [(*met.span, f"atomicAdd(&{met.to}, {name});") for name, met in one.sums.items() if met.name]
+    return [_span(one, axis), *adds]
 
 
 def _span(one: Sums, axis: str) -> tuple[int, int, str]:
