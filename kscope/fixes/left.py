@@ -10,6 +10,7 @@ from kscope.fixes.given.setting import Setting
 from kscope.fixes.packed.extremes import LOOKED, looked_through
 from kscope.fixes.packed.quads import pairs_stored
 from kscope.fixes.pipeline.batched import waits_one_by_one
+from kscope.fixes.roles.delays import CLOCKS, clocks_in_loops
 from kscope.fixes.template.chain import a_round, one_chain
 from kscope.fixes.thread.first import BEHIND, all_behind
 from kscope.fixes.thread.results import narrow_ones
@@ -65,6 +66,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM101", "jam"): ("warp loads a product of fragments", counted.loads_a_product),
     ("MEM114", "register"): ("stores of sums that are kept in memory", counted.kept_stores),
     ("MEM106", "register"): ("loops that load from global memory", passes),
+    **{(rule, "hoist"): (CLOCKS, lambda setting: len(clocks_in_loops(setting))) for rule in ("ASY502", "ASY503")},
     **{(rule, "fence"): ("barriers of a block in loops", remaining.stops_in_loops) for rule in ("ASY502", "LAT304")},
     ("ASY502", "lane_mapping"): ("bulk copies that one lane alone asks for", lambda setting: len(by_one_lane(setting))),
     ("GRD401", "jam"): ("stores of sequences that no threads go along together", remaining.unjoined),

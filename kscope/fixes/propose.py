@@ -70,7 +70,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
                "rows.warps:fixes", "template.proposed:small", "template.proposed:barriers"),
     "GRD405": ("algebra.wide:fixes", "work.longer:fixes", "work.several:fixes", "rows.lanes:fixes",
                "rows.warps:fixes"),
-    "ASY502": ("roles.lockstep:fixes", "work.all_lanes:fixes"),
+    "ASY502": ("roles.delays:fixes", "roles.lockstep:fixes", "work.all_lanes:fixes"), "ASY503": ("roles.delays:fixes",),
     "ASY504": ("triton.programs:stages", "work.waits:deeper"),
     "CMP202": ("warpgroup.products:fixes",),
 }  # fmt: skip

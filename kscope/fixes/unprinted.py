@@ -107,9 +107,9 @@ REASONS: dict[str, str] = {
     "GRD405": "how much a thread does has no name in the code that a launch could change",
     "ASY501": "how far ahead a pipeline starts is spread over its roles: no single line holds it",
     "ASY502": (
-        "the copies are no rounds of one lane that could be its warp's, and no barrier of the block is one that "
-        "mbarriers are seen to make needless: which role is short of warps or copies follows from the whole pipeline, "
-        "no single line of it"
+        "the copies are no rounds of one lane that could be its warp's, no barrier of the block is one that mbarriers "
+        "are seen to make needless, and no statement waits for the clock alone: which role is short of warps or copies "
+        "follows from the whole pipeline, no single line of it"
     ),
     "ASY503": (
         "an epilogue beside the next tile's products needs a second accumulator and its own warps: another "
