@@ -141,6 +141,18 @@ def test_however_it_is_written(was: str, now: str) -> None:
         ("together(64);",
          "out[blockIdx.x * 64 + threadIdx.x - 32] = sum; together(64); if (lane == 0) atomicAdd(&out[0], 1);"),
         ("together(64);", "out[blockIdx.x * 64 + threadIdx.x - 32] = sum; together(64); __threadfence();"),
+        # The compiler may move what is loaded over assembly that says nothing of memory.
+        ("signal(addr(&gone[i]))", 'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(addr(&gone[i])))'),
+        ("signal(addr(&gone[i]))",
+         'asm volatile("mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [%0];" :: "r"(addr(&gone[i])) : "memory")'),
+        # What is copied is written.
+        ("together(64);", "together(64); const_cast<float*>(in)[(p + 1) * PIECE + threadIdx.x - 32] = sum;"),
+        ("together(64);", "together(64); in[(p + gridDim.x) * PIECE + threadIdx.x - 32] = sum;"),
+        # A try that is not made again, or that counts.
+        ("await(addr(&come[i]), turn);", "if (!attempt(addr(&come[i]), turn)) continue;"),
+        ("await(addr(&come[i]), turn);", "while (!attempt(addr(&come[i]), turn)) sum += 1;"),
+        # Another block does something else.
+        ("await(addr(&come[i]), turn);", "await(addr(&come[i]), blockIdx.x == 3 ? 0 : turn);"),
         # Stores of all warps to one place, which the barrier puts in an order.
         ("together(64);", "together(64); out[lane] = sum;"),
     ],

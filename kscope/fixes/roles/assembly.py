@@ -47,12 +47,13 @@ class Step(Struct, frozen=True):
 
 
 class Assembly(Struct, frozen=True):
-    """A statement: `results`: how many of its operands it writes; `repeats`: whether it goes back until a wait is over.
-    """
+    """A statement: `results`: how many of its operands it writes; `repeats`: whether it goes back until a wait is over;
+    `keeps`: whether the compiler leaves accesses of memory on their side of it."""
 
     steps: tuple[Step, ...]
     results: int
     repeats: bool
+    keeps: bool = True
 
     @property
     def silent(self) -> bool:
@@ -85,13 +86,14 @@ def _statement(inside: str) -> tuple[Assembly, list[str]]:
     while (one := re.compile(r"\s*" + _STRING.pattern).match(inside, at)) is not None:
         strings.append(one[1])
         at = one.end()
-    sections = list(_sections(inside[at:]))[1:4]
-    lists = [[p for p in split_declarators(s) if p.strip()] for s in (*sections, "", "")[:2]]
+    sections = [*_sections(inside[at:]), "", "", ""][1:4]
+    lists = [[p for p in split_declarators(s) if p.strip()] for s in sections[:2]]
     found = [[_OPERAND.match(p) for p in one] for one in lists]
     if not strings or any(m is None for one in found for m in one) or "%[" in "".join(strings):
         raise Unplayable("asm")
     code = "".join(strings).replace("\\n", "\n").replace("\\t", " ").replace("%%", "%")
-    return _read(code, len(found[0])), [f"({m['value']})" for one in found for m in one if m is not None]
+    operands = [f"({m['value']})" for one in found for m in one if m is not None]
+    return _read(code, len(found[0]), keeps='"memory"' in sections[2]), operands
 
 
 def _sections(text: str) -> Iterator[str]:
@@ -106,7 +108,7 @@ def _sections(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _read(code: str, results: int) -> Assembly:
+def _read(code: str, results: int, *, keeps: bool) -> Assembly:
     steps, jumps, labels = [], 0, set[str]()
     code = re.sub(r"/\*.*?\*/|//[^\n]*", " ", code, flags=re.S)
     code = re.sub(r"(^|[;\n:])\s*[{}]", r"\1 ", code)  # brackets around statements, not around operands
@@ -127,7 +129,7 @@ def _read(code: str, results: int) -> Assembly:
     waits = [s for s in steps if s.name.startswith(_TRIES)]
     if jumps and (len(waits) != len(steps) or len(steps) != 1 or not labels):
         raise Unplayable("a branch in assembly")
-    return Assembly(tuple(steps), results, jumps > 0)
+    return Assembly(tuple(steps), results, jumps > 0, keeps)
 
 
 def _operands(text: str) -> Iterator[str]:

@@ -24,6 +24,8 @@ class Cells:
         self.word = min([WORD, *(e.wide for e in events if isinstance(e, Access))])
         self.spaces = {name: n for n, name in enumerate(sorted({"", *map(_space, events)}))}
         written = {_space(e) for e in events if _writes(e)}
+        if any(isinstance(e, Copy) and e.source in written for e in events):
+            raise Unplayable("a copy of what is written")
         kept = [e for e in events if _space(e) in written]
         keys = {id(e): self._keys(e) for e in kept}
         flat = [np.concatenate(k) if isinstance(k, list) else k.ravel() for k in keys.values() if k is not None]

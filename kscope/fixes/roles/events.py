@@ -20,12 +20,13 @@ class Access(Struct, frozen=True):
 
 
 class Copy(Struct, frozen=True):
-    """Bulk copies into shared memory that arrive at any later time, and then at an mbarrier."""
+    """Bulk copies from an array into shared memory that arrive at any later time, and then at an mbarrier."""
 
     lanes: Any
     at: Any
     bytes: Any
     bar: Any
+    source: str
 
 
 class Begun(Struct, frozen=True):

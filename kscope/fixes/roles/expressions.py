@@ -165,6 +165,8 @@ class Expressions(Lanes):
             old = names[name]
         if isinstance(old, Place) and isinstance(value, Place):
             value = structs.replace(value, size=old.size)
+        if f"{name}#" in names and not isinstance(value, (Place, Tried, Failed)):
+            value = meant(names[f"{name}#"], value)
         names[name] = self._mixed(value, old)
 
     def _of_after(self, node: Node) -> Any:

@@ -17,6 +17,7 @@ from kscope.model.lazily import np
 
 _MEMORY = re.compile(r"\[\s*%(\d+)\s*(?:\+\s*(\d+)\s*)?\]")
 _BARS = ("bar.sync", "barrier.sync", "barrier.cta.sync", "bar.arrive", "barrier.arrive", "barrier.cta.arrive")
+_ORDERS = ("mbarrier.arrive", "mbarrier.try_wait", "mbarrier.test_wait", *_BARS)
 _MATRICES = re.compile(r"(ld|st)matrix\.sync\.aligned\.m8n8\.x([124])(?:\.trans)?\.shared(?:::cta)?\.b16")
 _WORDS = re.compile(
     r"(ld|st)(?:\.(?:volatile|weak|nc|cs|cg|ca|L1::\w+|L2::\w+))*\.(shared|shared::cta|global)"
@@ -31,6 +32,8 @@ def perform(warp: Any, one: Assembly, given: Sequence[Node]) -> Any:
     result: Any = UNKNOWN
     if not one.silent:
         for step in one.steps:
+            if step.name.startswith(_ORDERS) and not one.keeps:
+                raise Unplayable("assembly that the compiler moves accesses over")
             result = _step(warp, step, given) or result
     elif one.steps and one.steps[0].name.startswith("elect"):
         result = (np.arange(WARP) == np.flatnonzero(warp.on)[0]).astype(np.int64)
@@ -54,7 +57,10 @@ def _step(warp: Any, step: Step, given: Sequence[Node]) -> Any:
     elif name == "bar.warp.sync":
         warp.tell(Met(warp.lanes()))
     elif name.startswith(_BULK) and ".global.mbarrier::complete_tx::bytes" in name and "multicast" not in name:
-        warp.tell(Copy(warp.lanes(), of.each(0), of.each(2), of.each(3)))
+        source = getattr(of.memory(1), "space", None)
+        if not isinstance(source, str):
+            raise Unplayable("a copy from nowhere")
+        warp.tell(Copy(warp.lanes(), of.each(0), of.each(2), of.each(3), source))
     elif (matrix := _MATRICES.fullmatch(name)) is not None:
         rows = int(matrix[2]) * 8
         at = np.broadcast_to(np.asarray(of.memory(0 if matrix[1] == "st" else 1), dtype=np.int64), (WARP,))[:rows]
@@ -81,7 +87,7 @@ def _word(warp: Any, step: Step, of: _Operands, *, store: bool, shared: bool) ->
 
 def _mbarrier(warp: Any, name: str, of: _Operands) -> Any:
     lanes, kind = warp.lanes(), name.split(".")[1]
-    if "shared::cluster" in name or "noComplete" in name:
+    if any(word in name for word in ("shared::cluster", "noComplete", ".relaxed")):
         raise Unplayable(name)
     if kind == "init":
         warp.tell(Begun(lanes, of.each(0), of.each(1)))

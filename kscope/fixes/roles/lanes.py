@@ -62,13 +62,13 @@ class Lanes:
             event, self.mark = structs.replace(event, mark=self.mark), -1
         self.events.append(event)
 
-    def truth(self, value: Any) -> Any:
-        """A mask of lanes; None where nobody knows."""
-        if isinstance(value, Failed):
+    def truth(self, value: Any, *, again: bool = False) -> Any:
+        """A mask of lanes; None where nobody knows. again: whether what comes true is tried again."""
+        if isinstance(value, Failed) and again:
             return np.zeros(WARP, dtype=bool)
         if value is UNKNOWN or isinstance(value, Place):
             return None
-        if isinstance(value, Tried):
+        if isinstance(value, (Tried, Failed)):
             raise Unplayable("a try that may fail")
         return np.broadcast_to(np.asarray(value) != 0, (WARP,))
 

@@ -39,8 +39,21 @@ def plays(kernel: Kernel, launch: Launch) -> list[Warps]:
             last = order.phases()
             found.append(warps)
             if last >= PHASES:
-                return found
+                return [*_more(kernel, launch, unit * ROUNDS[1]), *found]
     raise Unplayable("rounds")
+
+
+def _more(kernel: Kernel, launch: Launch, value: int) -> list[Warps]:
+    """The last block, and the first one for numbers that nothing divides, where the kernel as it is may have them."""
+    tried = [events(kernel, launch, value, last=True)]
+    for other in (value + 1, value + 7):
+        try:
+            warps = events(kernel, launch, other)
+            Order(warps).run()
+        except Unplayable:
+            continue
+        tried.append(warps)
+    return tried
 
 
 def ordered(warps: Warps, without: Collection[int]) -> int:
@@ -51,14 +64,16 @@ def ordered(warps: Warps, without: Collection[int]) -> int:
         return 0
 
 
-def events(kernel: Kernel, launch: Launch, value: int) -> Warps:
-    """What each warp of the first block does, its numbers all of one value."""
+def events(kernel: Kernel, launch: Launch, value: int, *, last: bool = False) -> Warps:
+    """What each warp of the first block does, or of the last one, its numbers all of one value."""
     shared, out, count = Shared(), list[Sequence[Event]](), 0
+    sides = zip("xyz", launch.grid, strict=True)
+    block = {f"blockIdx.{side}": count - 1 if last else 0 for side, count in sides}
     if launch.threads % WARP:
         raise Unplayable("a part of a warp")
     for number in range(launch.threads // WARP):
         thread = number * WARP + np.arange(WARP)
-        one = Warp(kernel, _names(kernel, launch, thread, value), shared)
+        one = Warp(kernel, _names(kernel, launch, thread, value) | block, shared)
         try:
             one.run(kernel.body)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -76,9 +91,10 @@ def _names(kernel: Kernel, launch: Launch, thread: Any, value: int) -> dict[str,
     names: dict[str, Any] = {
         **kernel.numbers, "threadIdx.x": thread % x, "threadIdx.y": thread // x % y if y > 1 else 0,
         "threadIdx.z": thread // (x * y) if z > 1 else 0, "blockDim.x": x, "blockDim.y": y, "blockDim.z": z,
-        "blockIdx.x": 0, "blockIdx.y": 0, "blockIdx.z": 0, "gridDim.x": gx, "gridDim.y": gy, "gridDim.z": gz,
+        "gridDim.x": gx, "gridDim.y": gy, "gridDim.z": gz,
         "warpSize": WARP,
     }  # fmt: skip
     for p in kernel.parameters:
+        names[f"{p.name}#"] = p.kind
         names[p.name] = Place(p.name, 0, SIZES.get(p.kind, 0) or 4) if p.way == "*" else value
     return names

@@ -94,8 +94,15 @@ def kernel(setting: Setting, text: Text, body: str) -> Kernel:
     if named is None or len(named) != len(given):
         raise Unplayable("template")
     every = [line for f in (text.file, *files) for line in setting.lines(f)]
-    numbers = constants(every) | defined(every, code) | {n: int(v) for n, v in zip(named, given, strict=True)}
+    numbers = {n: v for n, v in (constants(every) | defined(every, code)).items() if _once(n, code)}
+    numbers |= {n: int(v) for n, v in zip(named, given, strict=True)}
     return _kernel(setting, code, aliases, numbers, text.code[at[0] : at[1]], body)
+
+
+def _once(name: str, code: str) -> bool:
+    """Whether a constant has one value in all of the files."""
+    said = re.findall(rf"(?:\bconst(?:expr)?\b[^;(){{}}]*?|#\s*define\s+)\b{name}\b\s*=?\s*([^,;\n]*)", code)
+    return len({" ".join(one.split()) for one in said}) <= 1
 
 
 def _kernel(

@@ -18,7 +18,7 @@ from kscope.fixes.roles.functions import MATHS, meant
 from kscope.fixes.roles.instructions import perform
 from kscope.fixes.roles.lanes import DYNAMIC, Scope
 from kscope.fixes.roles.texts import UNKNOWN, Called
-from kscope.fixes.roles.values import NEVER, Named, Place
+from kscope.fixes.roles.values import NEVER, Failed, Named, Place
 from kscope.model.lazily import np
 
 MARK = "marked_statement"
@@ -80,11 +80,15 @@ class Warp(Expressions):
         self.names = Scope(names)
         self.broken = self.continued = np.zeros(WARP, dtype=bool)
         self.run(node[1])
+        begun = len(self.events)
         while True:
             self.pay()
-            test = self.truth(self.value(node[2])) if self.on.any() else np.zeros(WARP, dtype=bool)
+            asked = self.value(node[2]) if self.on.any() else 0
+            test = self.truth(asked, again=True)
             if test is None:
                 raise Unplayable("rounds that data decide")
+            if isinstance(asked, Failed) and not (_waits(node[4]) and len(self.events) <= begun + 1):
+                raise Unplayable("a try that does more than to wait")
             self.on = self.on & test
             if not self.on.any():
                 break
@@ -135,6 +139,7 @@ class Warp(Expressions):
                 first = structs.replace(first, size=size or first.size) if isinstance(first, Place) and star else first
                 first = UNKNOWN if name in self.taken else meant(kind, first)
                 self.names.new(name, first)  # type: ignore[attr-defined]
+                self.names.new(f"{name}#", kind)  # type: ignore[attr-defined]
 
     def _of_call(self, node: Node) -> Any:
         name, given = node[1], node[2]
@@ -165,6 +170,7 @@ class Warp(Expressions):
             if isinstance(value, Place) and p.way == "*":
                 value = structs.replace(value, size=SIZES.get(p.kind, 0) or value.size) if not value.dims else value
             names[p.name] = value if isinstance(value, Place) else meant(p.kind, value)
+            names[f"{p.name}#"] = p.kind
         kept = (self.names, self.taken, self.on, self.left, self.returned, self.result)
         self.names, self.taken, self.result, self.deep = names, one.taken, NEVER, self.deep + 1
         self.left = self.returned = np.zeros(WARP, dtype=bool)
@@ -184,3 +190,14 @@ class Warp(Expressions):
             elif to is not None:
                 raise Unplayable("an argument")
         return UNKNOWN
+
+
+def _waits(node: Node) -> bool:
+    """Whether a loop's round does nothing that it could not do again: it sleeps, or keeps the answer of a try."""
+    if node[0] == "block":
+        return all(map(_waits, node[1]))
+    if node[0] != "do":
+        return False
+    one: Any = node[1]
+    kept: bool = one[0] == "assign" and one[1] == "=" and one[2][0] == "name" and one[3][0] == "call"
+    return kept or (one[0] == "call" and str(one[1]).startswith(("__nanosleep", CALL)))
