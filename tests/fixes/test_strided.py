@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from kscope.fixes.strided.helpers import TOGETHER, WHOLE_RECORD
 from kscope.fixes.strided.records import stored
-from kscope.fixes.strided.together import TOGETHER, WHOLE_RECORD, Moved, _at_once, _passed, _shared, put
+from kscope.fixes.strided.together import Moved, _at_once, _passed, _shared, put
 from kscope.fixes.strided.wholes import LOAD_WHOLE, wholes
 from kscope.fixes.strided.words import WORDS_OF, _Read, words
 from kscope.fixes.strided.words import _spans as of_words
@@ -20,7 +21,7 @@ def kernel(*lines: str, head: str = "const float* a, float* out, int n") -> str:
 
 
 def found(text: str) -> list[tuple[str, int, str]]:
-    return [(x.name, x.words, x.first) for x in stored(text)]
+    return sorted((x.name, x.words, x.first) for x in stored(text, {"K": 5}))
 
 
 def edited(text: str, spans: list[tuple[int, int, str]]) -> str:
@@ -40,6 +41,11 @@ def edited(text: str, spans: list[tuple[int, int, str]]) -> str:
         (["  out[3*i + 2] = x; out[3*i+0] = y; out[3*i+1] = z;"], "float* out, int n", [("out", 3, "3*i+0")]),
         (["  double* p = out + 5 * i;", "  p[0] = x; p[1] = y;"], "double* out, int n", [("p", 2, "0")]),
         (["  out[i].x = x; out[i].z = z; out[i].y = y;"], "float3* out, int n", [("out", 3, "i")]),
+        (["  p[i].at.x = x; p[i].at.y = y; p[i].mass = m;"], "Particle* p, int n", [("p", 3, "i")]),
+        (["  out[2*i] = x; float y = a[i] * x;", "  b[i] = y; out[2*i+1] = y;"], "float* out, float* b, int n",
+         [("b", 0, "i"), ("out", 2, "2*i")]),
+        (["  for (int k = 0; k < 3; k++) out[3 * i + k] = v[k];"], "float* out, int n", [("out", 3, "3 * i")]),
+        (["  #pragma unroll", "  for (int k = 0; k < K; ++k) { p[k] = v[k]; }"], "T* p, int n", [("p", 5, "0")]),
     ],
 )  # fmt: skip
 def test_what_a_thread_stores_of_a_record(lines: list[str], head: str, expected: list[tuple[str, int, str]]) -> None:
@@ -58,6 +64,14 @@ def test_what_a_thread_stores_of_a_record(lines: list[str], head: str, expected:
         (["  out[i].x = x; out[i].y = y;"], "float3* out, int n"),
         (["  out[i].x = x; out[i].y = y; out[j].z = z;"], "float3* out, int n"),
         (["  out[2*i] = x; out[2*i+1] = y;"], "volatile float* out, int n"),
+        (["  out[2*i] = x; i += 1; out[2*i+1] = y;"], "float* out, int n"),
+        (["  out[2*i] = x; __syncthreads(); out[2*i+1] = y;"], "float* out, int n"),
+        (["  p[i].x = x; p[i].x = y;"], "Particle* p, int n"),
+        (["  for (int k = 0; k < n; k++) out[3 * i + k] = v[k];"], "float* out, int n"),  # known when it runs
+        (["  for (int k = 0; k < 3; k++) out[3 * i + k] = out[0];"], "float* out, int n"),
+        (["  for (int k = 0; k < 3; k++) out[n * k + i] = v[k];"], "float* out, int n"),
+        (["  for (int k = 0; k < 3; k += 2) out[3 * i + k] = v[k];"], "float* out, int n"),
+        (["  if (n > 3) for (int k = 0; k < 3; k++) out[3 * i + k] = v[k];"], "float* out, int n"),
     ],
 )
 def test_no_whole_record(lines: list[str], head: str) -> None:
@@ -89,6 +103,24 @@ def test_words_of_one_access_need_no_shared_memory() -> None:
     )
 
 
+def test_members_are_put_together_in_a_record_of_their_own() -> None:
+    text = kernel("  p[i].at.x = a[i]; p[i].mass = 1.f;", head="const float* a, Particle* p, int n")
+    (one,) = stored(text)
+    assert edited(text, put([Moved(one, (), 20)], 4)) == (
+        "  OwnOf<Particle> p_own; p_own.whole.at.x = a[i]; p_own.whole.mass = 1.f; "
+        "store_together<4>(&p[i], p_own.whole);\n}"
+    )
+
+
+def test_rounds_of_a_loop_are_put_together() -> None:
+    text = kernel("  #pragma unroll", "  for (int k = 0; k < 3; k++) out[3 * i + k] = v[k];")
+    (one,) = stored(text)
+    assert edited(text, put([Moved(one, (), 12)], 4)).lstrip() == (
+        "WordsOf<float, 3> out_own;\n  #pragma unroll\n  for (int k = 0; k < 3; k++) out_own.at[k] = v[k]; "
+        "store_together<4>(reinterpret_cast<WordsOf<float, 3>*>(&out[3 * i]), out_own);\n}"
+    )
+
+
 def test_helpers_have_names_of_their_own() -> None:
     every = (TOGETHER, WHOLE_RECORD, WORDS_OF, LOAD_WHOLE)
     said = [set(re.findall(r"(?:struct|constexpr int) (\w+)(?= \{|\()", x)) for x in every]
@@ -115,6 +147,8 @@ def test_a_record_s_pieces_come_to_their_places() -> None:
         (["  float x = a[4*i], y = a[4*i+1];", "  float z = a[4*i+2] * a[4*i+3];"], 4,
          ["  const auto a_words = words_of<4>(&a[4*i]); float x = a_words.at[0], y = a_words.at[1];",
           "  float z = a_words.at[2] * a_words.at[3];"]),
+        (["  out[i] = a[2*i] - a[2*i+1];"], 2,
+         ["  const auto a_words = words_of<2>(&a[2*i]); out[i] = a_words.at[0] - a_words.at[1];"]),
         (["  const float* p = a + 2 * i;", "  s = p[1] - p[0];"], 2,
          ["  const float* p = a + 2 * i;",
           "  const auto p_words = words_of<2>(&p[0]); s = p_words.at[1] - p_words.at[0];"]),
@@ -139,6 +173,7 @@ def test_words_that_are_read(lines: list[str], count: int, expected: list[str]) 
         ["  x = a[3*i] + a[3*i+2];"],
         ["  x = *f(&a[2*i]) + a[2*i+1];"],
         ["  out[2*i] = out[2*i+1];"],
+        ["  out[i] = a[2*i] + (out[i+1] = 3) - a[2*i+1];"],
     ],
 )
 def test_words_that_stay(lines: list[str]) -> None:

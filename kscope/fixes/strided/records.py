@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import closing, statement_end
+from kscope.fixes.atomics.reading import changed
+from kscope.fixes.given.source import evaluated, split_declarators
+from kscope.fixes.given.text import closing, loops, statement_end
 from kscope.fixes.thread.side_by_side import pointers
 
 FIELDS = "xyzw"
 LONGEST = 16  # words of a record that are stored one by one: they are registers (judged)
 _VECTOR = re.compile(r"(?:u?(?:char|short|int|long|longlong)|float|double)([234])")
 _STORED = re.compile(r"(?P<before>[;{})])\s*(?P<place>(?P<name>[A-Za-z_]\w*)\s*\[)")
-_GIVEN = re.compile(r"\s*(?:\.\s*([xyzw])\b)?\s*=(?!=)\s*")
+_GIVEN = re.compile(r"\s*((?:\.\s*[A-Za-z_]\w*\s*)*)=(?!=)\s*")
+_BETWEEN = re.compile(
+    r"[{}#]|\b(?:if|else|for|while|do|switch|case|default|return|break|continue|goto|asm|atomic\w*|__\w*sync\w*|"
+    r"__threadfence\w*|__shfl\w*)\b"
+)
 _ADDED = re.compile(r"(.*?)\+\s*(\d+)[uU]?", re.S)
 _SUM = re.compile(r"(?:[\w\s+*/%().\-]|->)*")
 _PARAMETER = re.compile(r"\s*([^*]*)\*\s*(?:const\s+)?(?:__restrict(?:__)?\s+)?(\w+)\s*", re.S)
@@ -37,12 +42,18 @@ class Part(Struct, frozen=True):
 
 class Stored(Struct, frozen=True):
     """What a thread stores to one record. kind: of the elements of `name`; `words` of it that are stored one by one, 0
-    for the record as a whole."""
+    for the record as a whole. `counter` of the loop whose rounds store the words, and the loop's span."""
 
     name: str
     kind: str
     words: int
     parts: tuple[Part, ...]
+    counter: str = ""
+    loop: tuple[int, int] = (0, 0)
+
+    @property
+    def fields(self) -> bool:
+        return self.words > 0 and bool(self.parts[0].field)
 
     @property
     def first(self) -> str:
@@ -50,12 +61,24 @@ class Stored(Struct, frozen=True):
         return next((p.index for p in self.parts if not p.word), self.parts[0].index)
 
 
-def stored(code: str) -> list[Stored]:
-    """All records that a kernel's text stores to."""
+def vector_of(kind: str) -> bool:
+    """Whether a type is one of CUDA's vectors."""
+    return _VECTOR.fullmatch(kind) is not None
+
+
+def stored(code: str, numbers: Mapping[str, int] | None = None) -> list[Stored]:
+    """All records that a kernel's text stores to. numbers: what names stand for in it when it is compiled."""
     opened = code.find("{")
     known = _arrays(code, opened) if opened >= 0 else {}
-    out: list[Stored] = []
-    for run in _runs(code, [x for x in _parts(code, opened) if x.name in known]) if known else ():
+    out = list(_in_rounds(code, known, numbers or {}))
+    counted = [(x.name, *x.body) for x in loops(code) if x.step in (f"{x.name}++", f"++{x.name}")]
+
+    def word(part: Part) -> bool:
+        """Whether it is another one in each round: a word of a record, not a record."""
+        return any(a <= part.place[0] < b and re.search(rf"\b{k}\b", part.index) for k, a, b in counted)
+
+    parts = [x for x in _parts(code, opened) if x.name in known and not word(x)] if known else []
+    for run in _runs(code, parts):
         kind = known[run[0].name]
         if _whole(code, run, kind):
             out.append(Stored(run[0].name, kind, len(run), tuple(run)))
@@ -93,7 +116,8 @@ def _parts(code: str, opened: int) -> Iterator[Part]:
         index = code[match.end() : close].strip()
         base, word = split(index)
         place = (match.start("place"), given.end())
-        yield Part(match["name"], index, base, word, given[1] or "", place, end, match["before"] == ")")
+        field = re.sub(r"\s+", "", given[1]).removeprefix(".")
+        yield Part(match["name"], index, base, word, field, place, end, match["before"] == ")")
         at = end - 1
 
 
@@ -105,31 +129,60 @@ def split(index: str) -> tuple[str, int]:
     return ("", int(index)) if index.isdecimal() else (re.sub(r"\s+", "", index), 0)
 
 
+def _in_rounds(code: str, known: Mapping[str, str], numbers: Mapping[str, int]) -> Iterator[Stored]:
+    """`for (int k = 0; k < 3; k++) name[at + k] = value;`"""
+    for loop in loops(code):
+        count, k = evaluated(loop.end, numbers), loop.name
+        before = re.sub(r"#\s*pragma\s+unroll\b[^\n]*\s*$", "", code[: loop.span[0]])
+        counts = loop.start == "0" and loop.step in (f"{k}++", f"++{k}")
+        if count is None or not 1 < count <= LONGEST or not counts or before.rstrip()[-1:] not in ("{", "}", ";"):
+            continue
+        one = next(_parts(code, loop.span[1] - 1), None)
+        if one is None or one.name not in known or one.field or not loop.body[0] <= one.place[0] < loop.body[1]:
+            continue
+        rest = code[loop.body[0] : one.place[0]] + code[one.end : loop.body[1]]
+        at = re.fullmatch(rf"(.*?)\s*\+\s*{k}|{k}\s*\+\s*(.*)|{k}", one.index, re.S)
+        value = code[one.place[1] : one.end]
+        if at is None or rest.strip(" \t\n{}") or not _SUM.fullmatch(one.index) or re.search(rf"\b{one.name}\b", value):
+            continue
+        base = at[1] or at[2] or "0"
+        if not re.search(rf"\b{k}\b", base):
+            whole = (len(before.rstrip()), loop.body[1])
+            yield Stored(one.name, known[one.name], count, (structs.replace(one, index=base, word=0),), k, whole)
+
+
 def _runs(code: str, found: list[Part]) -> Iterator[list[Part]]:
-    """Stores to words of one record that follow each other."""
-    run: list[Part] = []
+    """Stores to words of one record, with nothing between that matters to them."""
+    open_: dict[str, list[Part]] = {}
     for one in found:
-        last = run[-1] if run else None
-        if last is None or (
-            (one.name, one.at) == (last.name, last.at) and not one.alone and not last.alone
-            and not code[last.end : one.place[0]].strip() and (not one.field or one.word == last.word)
-        ):  # fmt: skip
+        run = open_.get(one.name)
+        if run is not None and _follows(code, run, one):
             run.append(one)
             continue
-        yield run
-        run = [one]
-    if run:
-        yield run
+        if run is not None:
+            yield run
+        open_[one.name] = [one]
+    yield from open_.values()
+
+
+def _follows(code: str, run: list[Part], one: Part) -> bool:
+    last = run[-1]
+    between = code[last.end : one.place[0]]
+    if one.at != last.at or one.alone or last.alone or bool(one.field) != bool(last.field) or _BETWEEN.search(between):
+        return False
+    names = re.findall(r"[A-Za-z_]\w*", one.at)
+    made = any(changed(between, n) or re.search(rf"\b{n}\s*=(?!=)", between) for n in names)
+    again = re.search(rf"(?<![\w.>]){one.name}\b", between) is not None
+    return not made and not again and (not one.field or one.word == last.word)
 
 
 def _whole(code: str, run: list[Part], kind: str) -> bool:
-    """Whether stores that follow each other are of all words of a record, none made of what is stored."""
-    vector = _VECTOR.fullmatch(kind)
-    if run[0].field:
-        words = [FIELDS.index(x.field) for x in run if x.field]
-        count = int(vector[1]) if vector is not None else 0
-    else:
-        words, count = [x.word for x in run if not x.field], len(run)
+    """Whether such stores are of all words of a record, as far as the text tells, none made of what is stored."""
     values = " ".join(code[x.place[1] : x.end] for x in run)
-    again = re.search(rf"(?<![\w.>]){run[0].name}\b", values) is not None
-    return 1 < count <= LONGEST and not again and len(words) == len(run) and sorted(words) == list(range(count))
+    if not 1 < len(run) <= LONGEST or re.search(rf"(?<![\w.>]){run[0].name}\b", values):
+        return False
+    if not run[0].field:
+        return sorted(x.word for x in run) == list(range(len(run)))
+    vector = _VECTOR.fullmatch(kind)
+    names = {x.field for x in run}
+    return len(names) == len(run) and (vector is None or names == set(FIELDS[: int(vector[1])]))

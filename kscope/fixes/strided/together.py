@@ -19,89 +19,20 @@ from kscope.features.sass.columns import total
 from kscope.features.sass.slices import pointer
 from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Span, Text, by_lines, kernel_text, spans_edited
+from kscope.fixes.given.source import constants
+from kscope.fixes.given.text import Span, Text, by_lines, kernel_text, outside, spans_edited
 from kscope.fixes.memory.lane_mapping import HALVED
-from kscope.fixes.strided.records import Stored, stored
+from kscope.fixes.strided.helpers import BLOCK, TOGETHER, WARP, WHOLE_RECORD
+from kscope.fixes.strided.records import Stored, stored, vector_of
 from kscope.fixes.thread.accesses import WHOLE
 from kscope.fixes.thread.element_types import instantiated, width
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.units import counted
 
 STATIC = 48 * 1024  # bytes of shared memory that can be declared (CUDA C++ Programming Guide, compute capabilities)
-BLOCK, WARP = 36 * 1024, 3 * 1024  # bytes that the records of a block and of a warp pass through at once (judged)
 LARGEST = 256  # bytes of a record: of larger ones a warp would pass too few at once (judged)
 ENOUGH = HALVED + 0.01  # of the sectors now: warps that are not whole have some more
 FILLED = 0.75  # of a record that is stored, from which the rest is padding (judged)
-PIECES = """template <int BYTES> struct PieceOf { using type = char; };
-template <> struct PieceOf<2> { using type = short; };
-template <> struct PieceOf<4> { using type = int; };
-template <> struct PieceOf<8> { using type = int2; };
-template <> struct PieceOf<16> { using type = int4; };
-__host__ __device__ constexpr int piece_of(int size) {
-  return size % 16 == 0 ? 16 : size % 8 == 0 ? 8 : size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1;
-}
-template <class T, int N> struct WordsOf { T at[N]; };"""
-GIVEN = "template <class T> struct GivenAs { using type = T; };"
-TOGETHER = f"""{PIECES}
-{GIVEN}
-// A record a lane: where a warp's lie side by side, they go through shared memory, lanes store neighbouring pieces.
-template <int WARPS, class T>
-__device__ __forceinline__ void store_together(T* to, const typename GivenAs<T>::type& record) {{
-  constexpr int SIZE = sizeof(T), BYTES = piece_of(SIZE), COUNT = SIZE / BYTES, PITCH = COUNT | 1;
-  constexpr int ROOM = ({BLOCK} / WARPS < {WARP} ? {BLOCK} / WARPS : {WARP}) / (PITCH * BYTES);
-  constexpr int AT_ONCE = ROOM >= 32 ? 32 : ROOM >= 16 ? 16 : ROOM >= 8 ? 8 : ROOM >= 4 ? 4 : 1;
-  using Piece = typename PieceOf<BYTES>::type;
-  const int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-  const int lane = thread % 32, warp = thread / 32;
-  const unsigned long long at = reinterpret_cast<unsigned long long>(to);
-  bool beside = __is_trivially_copyable(T) && warp < WARPS && __activemask() == ~0u;
-  if (beside) {{
-    const unsigned long long first = __shfl_sync(~0u, at, 0);
-    beside = __all_sync(~0u, at == first + lane * SIZE && first % BYTES == 0);
-  }}
-  if (!beside) {{
-    *to = record;
-    return;
-  }}
-  __shared__ Piece passed[WARPS][AT_ONCE * PITCH];
-  Piece mine[COUNT];
-  memcpy(mine, &record, SIZE);
-  #pragma unroll 1
-  for (int r = 0; r < 32; r += AT_ONCE) {{
-    __syncwarp();
-    if (lane / AT_ONCE * AT_ONCE == r) {{
-      #pragma unroll
-      for (int c = 0; c < COUNT; c++) passed[warp][(lane - r) * PITCH + c] = mine[c];
-    }}
-    __syncwarp();
-    #pragma unroll
-    for (int p = lane; p < AT_ONCE * COUNT; p += 32)
-      reinterpret_cast<Piece*>(to - lane + r)[p] = passed[warp][p / COUNT * PITCH + p % COUNT];
-  }}
-  __syncwarp();
-}}"""
-_NAMES = re.compile(r"\b(?:PieceOf|piece_of|WordsOf|GivenAs)\b")
-
-
-def renamed(code: str, word: str) -> str:
-    """With names of its own, for a file that has the others already."""
-    return _NAMES.sub(lambda m: f"{word.lower()}_{m[0]}" if m[0].islower() else f"{word}{m[0]}", code)
-
-
-WHOLE_RECORD = renamed(f"""{PIECES}
-{GIVEN}
-template <class T>
-__device__ __forceinline__ void store_whole(T* to, const typename GivenAs<T>::type& record) {{
-  using Piece = typename PieceOf<piece_of(sizeof(T))>::type;
-  if (__is_trivially_copyable(T) && sizeof(T) == sizeof(Piece)
-      && reinterpret_cast<unsigned long long>(to) % sizeof(Piece) == 0) {{
-    Piece piece;
-    memcpy(&piece, &record, sizeof(Piece));
-    *reinterpret_cast<Piece*>(to) = piece;
-  }} else {{
-    *to = record;
-  }}
-}}""", "Whole")
 PASSED, WHOLLY = "through shared memory: a warp stores them side by side", "by one store each"
 
 
@@ -118,8 +49,7 @@ def fixes(asked: Asked) -> list[Fix]:
     text = kernel_text(setting)
     if text is None or launch is None or not isinstance(code, Code) or re.search(r"\bvolatile\b", text.code):
         return []
-    types = instantiated("\n".join(setting.lines(text.file)[: text.first - 1]), setting.instance)
-    found = [x for one in stored(text.code) if (x := moved(setting, code, text, one, types)) is not None]
+    found = records(setting, code, text)
     sectors, warps = _sectors(setting, code, found), -(-launch.threads // LANES)
     shared = sum({(x.one.kind, x.size): _shared(x.size, warps) for x in found}.values())
     costs = _costs(setting, shared)
@@ -131,6 +61,16 @@ def fixes(asked: Asked) -> list[Fix]:
     if asked.finding.code != "MEM101":  # what moves few bytes at once: these alone, if nothing else is named
         mended = {x.pc for x in asked.finding.locations} <= {code[i].pc for x in found for i in x.stores}
     return [_fix(asked, text, found, (before, after), costs, edits, mended=mended)] if edits else []
+
+
+def records(setting: Setting, code: Code, text: Text) -> list[Moved]:
+    """All records that lanes store side by side."""
+    lines = setting.lines(text.file)
+    types = instantiated("\n".join(lines[: text.first - 1]), setting.instance)
+    said = {n: int(v[1]) for n, value in types.items() if (v := re.fullmatch(r"(?:\([\w ]+\))?(\d+)", value))}
+    said |= {m[1]: int(m[2]) for x in lines if (m := re.match(r"\s*#\s*define\s+(\w+)\s+(\d+)\s*$", x))}
+    every = stored(text.code, constants(lines) | said)
+    return [x for one in every if (x := moved(setting, code, text, one, types)) is not None]
 
 
 def _fix(
@@ -192,7 +132,7 @@ def _caught(setting: Setting, code: Code, index: int) -> bool:
 def _conditions(code: str, found: Sequence[Moved], mine: Sequence[int]) -> list[Condition]:
     passed = {x.size for x in found if piece_of(x.size) < x.size}
     ran = sum(map(_passed, passed))
-    late = sorted({x.one.name for x in found if len(x.one.parts) > 1 and _reading(code, x.one)})
+    late = sorted({x.one.name for x in found if x.one.words and _reading(code, x.one)})
     return [
         proved("the lanes of a warp store neighbouring records", "lanes", len(mine),
                "lanes stand a record apart in each of these stores"),
@@ -204,14 +144,15 @@ def _conditions(code: str, found: Sequence[Moved], mine: Sequence[int]) -> list[
         ] if passed else []),
         *([reads("records that start at no multiple of their size are stored as before", "it is asked for")]
           if len(passed) < len({x.size for x in found}) else []),
-        *([Condition(holds=f"{' and '.join(late)} overlap{'s' * (len(late) == 1)} none of the arrays that are read",
+        *([Condition(holds=f"{' and '.join(late)} overlap{'s' * (len(late) == 1)} none of the other arrays",
                      state="check", why="a record is stored when all of its words are known")] if late else []),
     ]  # fmt: skip
 
 
 def _reading(code: str, one: Stored) -> bool:
     """Whether the values of a record's words may be read from memory."""
-    return any(re.search(r"\[|\*\s*[A-Za-z_(]|->|\w\s*\(", code[p.place[1] : p.end]) for p in one.parts)
+    text = outside(code[: one.parts[-1].end], [(0, one.parts[0].place[0]), *(p.place for p in one.parts)])
+    return re.search(r"\[|\*\s*[A-Za-z_(]|->|\w\s*\(", text) is not None
 
 
 def moved(setting: Setting, code: Code, text: Text, one: Stored, types: dict[str, str]) -> Moved | None:
@@ -224,16 +165,16 @@ def moved(setting: Setting, code: Code, text: Text, one: Stored, types: dict[str
     size = sizes.pop() if len(sizes) == 1 else None
     if size is None or not 2 <= size <= LARGEST:
         return None
-    moved = sum(code.classes[i].bytes for i in stores)
+    here_moved = sum(code.classes[i].bytes for i in stores)
     if piece_of(size) < size and not all(_evenly(setting, code, i, size) for i in stores):
         return None
-    known = width(one.kind, types)
-    if not FILLED * size <= moved <= size or any(code.classes[i].bytes >= size for i in stores):
+    known, least = width(one.kind, types), size if one.words else FILLED * size
+    if not least <= here_moved <= size or any(code.classes[i].bytes >= size for i in stores):
         return None
-    if known is not None and known * max(1, one.words if not one.parts[0].field else 1) != size:
+    if known is not None and known * max(1, 0 if one.fields else one.words) != size:
         return None
-    runs = {code.executed[i] for i in stores}
-    return Moved(one, tuple(stores), size) if len(runs) == 1 and not size % max(1, one.words) else None
+    even = one.fields or not size % max(1, one.words)
+    return Moved(one, tuple(stores), size) if even and len({code.executed[i] for i in stores}) == 1 else None
 
 
 def _evenly(setting: Setting, code: Code, index: int, size: int) -> bool:
@@ -278,20 +219,26 @@ def _passed(size: int) -> int:
 
 
 def put(found: Sequence[Moved], warps: int) -> list[Span]:
+    """What changes in the text."""
     out: list[Span] = []
     for number, x in enumerate(found, 1):
-        one, store = x.one, "store_whole" if piece_of(x.size) == x.size else f"store_together<{warps}>"
+        one, whole = x.one, piece_of(x.size) == x.size
+        store = "store_whole" if whole else f"store_together<{warps}>"
         if not one.words:
             (part,) = one.parts
             out += [(*part.place, f"{store}(&{one.name}[{part.index}], "), (part.end - 1, part.end - 1, ")")]
             continue
         own = f"{one.name}_own{number if number > 1 else ''}"
-        fields = bool(one.parts[0].field)
-        kind = one.kind if fields else f"{'Whole' * (store == 'store_whole')}WordsOf<{one.kind}, {one.words}>"
-        for n, part in enumerate(one.parts):
-            to = f"{own}.{part.field}" if fields else f"{own}.at[{part.word}]"
-            out.append((*part.place, f"{f'{kind} {own}; ' if not n else ''}{to} = "))
-        place = f"&{one.name}[{one.first}]"
-        to = place if fields else f"reinterpret_cast<{kind}*>({place})"
-        out.append((one.parts[-1].end, one.parts[-1].end, f" {store}({to}, {own});"))
+        plain = one.fields and vector_of(one.kind)
+        words = f"OwnOf<{one.kind}>" if one.fields else f"WordsOf<{one.kind}, {one.words}>"
+        kind = one.kind if plain else f"{'Whole' * whole}{words}"
+        value = f"{own}.whole" if one.fields and not plain else own
+        begin = one.loop[0] if one.counter else one.parts[0].place[0]
+        out.append((begin, begin, f"\n  {kind} {own};" if one.counter else f"{kind} {own}; "))
+        for part in one.parts:
+            to = f"{value}.{part.field}" if one.fields else f"{own}.at[{one.counter or part.word}]"
+            out.append((*part.place, f"{to} = "))
+        place, end = f"&{one.name}[{one.first}]", one.loop[1] if one.counter else one.parts[-1].end
+        to = place if one.fields else f"reinterpret_cast<{kind}*>({place})"
+        out.append((end, end, f" {store}({to}, {value});"))
     return out

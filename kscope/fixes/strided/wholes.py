@@ -15,10 +15,9 @@ from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Span, Text, by_lines, closing, kernel_text, spans_edited
 from kscope.fixes.memory.lane_mapping import HALVED
-from kscope.fixes.strided.records import stored
-from kscope.fixes.strided.together import PIECES, WHOLE_RECORD, Moved, moved, piece_of, put, renamed
+from kscope.fixes.strided.helpers import PIECES, WHOLE_RECORD, renamed
+from kscope.fixes.strided.together import Moved, piece_of, put, records
 from kscope.fixes.strided.words import LEAST
-from kscope.fixes.thread.element_types import instantiated
 from kscope.fixes.thread.side_by_side import pointers
 from kscope.model.contract.fixes import Edit, Fix, Proof
 from kscope.model.operand import memory_operand
@@ -81,9 +80,7 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     found = list(_reads(setting, text))
     mine = {code[i].pc for x in found for i in x.loads}
-    types = instantiated("\n".join(setting.lines(text.file)[: text.first - 1]), setting.instance)
-    outs = [x for one in stored(text.code) if (x := moved(setting, code, text, one, types)) is not None]
-    outs = [x for x in outs if piece_of(x.size) == x.size]
+    outs = [x for x in records(setting, code, text) if piece_of(x.size) == x.size]
     named = {x.pc for x in asked.finding.locations}
     if not found or named.isdisjoint(mine):
         return []

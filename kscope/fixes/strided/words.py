@@ -15,8 +15,8 @@ from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Span, Text, by_lines, closing, kernel_text, spans_edited, statement_end
 from kscope.fixes.memory.lane_mapping import HALVED
+from kscope.fixes.strided.helpers import PIECES, renamed
 from kscope.fixes.strided.records import LONGEST, split
-from kscope.fixes.strided.together import PIECES, renamed
 from kscope.fixes.thread.element_types import instantiated, width
 from kscope.fixes.thread.side_by_side import pointers
 from kscope.model.contract.fixes import Edit, Fix, Proof
@@ -42,6 +42,7 @@ template <int N, class T> __device__ __forceinline__ WordsOf<T, N> words_of(cons
 _STRANGE = re.compile(
     r"\b(?:return|goto|asm|break|continue|while|for|do|switch|case|default|atomic\w*|__\w*sync\w*|__threadfence\w*)\b|#"
 )
+_STORES = re.compile(rf"[\])]{MODIFIED}|(?:->|\.)\s*\w+{MODIFIED}|\*\s*[A-Za-z_]\w*\s*=(?!=)")
 _ASKED = re.compile(r"\?|&&|\|\||\b(?:if|else)\b")
 
 
@@ -113,7 +114,8 @@ def _together(
         written = re.match(MODIFIED, code[end:]) or re.search(r"(?:&|\+\+|--)\s*$", code[:start])
         if written or _ASKED.search(code[head : stop or end]):
             return None
-    if re.search(rf"[\])]{MODIFIED}|(?:->|\.)\s*\w+{MODIFIED}|\*\s*[A-Za-z_]\w*\s*=(?!=)", piece):
+    head = max(code.rfind(c, 0, spans[-1][0]) for c in ";{}") + 1  # the last statement stores behind what it reads
+    if _STORES.search(code[begin:head]) or len(_STORES.findall(code[head : spans[-1][1]])) > 1:
         return None
     return begin if const or not re.search(rf"(?<![\w.>]){name}\b\s*(?:[^\[\s]|$)", piece) else None
 
