@@ -86,6 +86,29 @@ def test_a_whole_record_is_handed_over() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ("  args.box[i] = b;", "args.box[i]"),
+        ("  *(box + i) = b;", "*(box + i)"),
+        ("  reinterpret_cast<Box*>(raw)[i] = f(b);", "reinterpret_cast<Box*>(raw)[i]"),
+        ("  if (n > 2) self->box[2 * i] = b;", "self->box[2 * i]"),
+        ("  box[n][i] = b;", "box[n][i]"),
+    ],
+)
+def test_records_that_are_stored_elsewhere(line: str, left: str) -> None:
+    text = kernel(line, head="Args args, char* raw, int n")
+    (one,) = stored(text)
+    assert f"store_together<4>(&{left}, " in edited(text, put([Moved(one, (), 24)], 4))
+
+
+@pytest.mark.parametrize(
+    "line", ["  Box* b = box[i];", "  const Box b = box[i];", "  x = b;", "  b.at = box[i];", "  i <= n;"]
+)
+def test_what_is_no_store_of_a_record(line: str) -> None:
+    assert not stored(kernel(line, head="const Box* box, int n"))
+
+
 def test_words_are_put_together_first() -> None:
     text = kernel("  out[3*i] = a[i]; out[3*i+1] = 2.f;", "  out[3*i+2] = g(a, i);")
     (one,) = stored(text)

@@ -16,6 +16,10 @@ FIELDS = "xyzw"
 LONGEST = 16  # words of a record that are stored one by one: they are registers (judged)
 _VECTOR = re.compile(r"(?:u?(?:char|short|int|long|longlong)|float|double)([234])")
 _STORED = re.compile(r"(?P<before>[;{})])\s*(?P<place>(?P<name>[A-Za-z_]\w*)\s*\[)")
+_ANY = re.compile(
+    r"(?:[;{})]|\belse\b)\s*(?!(?:if|for|while|switch|else|return|do)\b)(?P<left>(?:\*\s*)?[A-Za-z_(](?:[\w:.\[\]()<>*+,&%/ \t-])*?)\s*=(?!=)\s*"
+)
+_DECLARED = re.compile(r"\w\s+[\w*&]|[\w>]\s*[*&]\s+\w|>\s+\w|\)\s*\w")
 _GIVEN = re.compile(r"\s*((?:\.\s*[A-Za-z_]\w*\s*)*)=(?!=)\s*")
 _BETWEEN = re.compile(
     r"[{}#]|\b(?:if|else|for|while|do|switch|case|default|return|break|continue|goto|asm|atomic\w*|__\w*sync\w*|"
@@ -27,8 +31,8 @@ _PARAMETER = re.compile(r"\s*([^*]*)\*\s*(?:const\s+)?(?:__restrict(?:__)?\s+)?(
 
 
 class Part(Struct, frozen=True):
-    """`name[at + word] = value;` or `name[at].field = value;`: `place` of what is on the left and of the sign, up to
-    the value; `end` of the statement; alone: the whole of what is done on a condition."""
+    """`name[at + word] = value;` or `name[at].field = value;`: `left` of what is before the field, `place` of all that
+    is before the value; `end` of the statement; alone: the whole of what is done on a condition."""
 
     name: str
     index: str
@@ -38,6 +42,7 @@ class Part(Struct, frozen=True):
     place: tuple[int, int]
     end: int
     alone: bool
+    left: str
 
 
 class Stored(Struct, frozen=True):
@@ -84,7 +89,21 @@ def stored(code: str, numbers: Mapping[str, int] | None = None) -> list[Stored]:
             out.append(Stored(run[0].name, kind, len(run), tuple(run)))
         else:
             out += [Stored(x.name, kind, 0, (x,)) for x in run if not x.field]
-    return out
+    taken = {p.place[0] for x in out for p in x.parts} | {x.place[0] for x in parts if x.field}
+    return out + [x for x in _others(code, opened) if x.parts[0].place[0] not in taken and not word(x.parts[0])]
+
+
+def _others(code: str, opened: int) -> Iterator[Stored]:
+    """What else is stored as a whole: elements of a structure's arrays, of what a cast or an accessor leads to."""
+    for match in _ANY.finditer(code, max(opened, 0)) if opened >= 0 else ():
+        left, end = match["left"].strip(), statement_end(code, match.start("left"))
+        if end is None or not (left.endswith("]") or left.startswith("*")) or _DECLARED.search(left):
+            continue
+        uneven = any(left.count(a) != left.count(b) for a, b in ("()", "[]"))
+        if uneven or "," in re.sub(r"\([^()]*\)|<[^<>]*>", "", left):
+            continue
+        part = Part(left, left, left, 0, "", (match.start("left"), match.end()), end, False, left)
+        yield Stored(left, "", 0, (part,))
 
 
 def _arrays(code: str, opened: int) -> dict[str, str]:
@@ -117,7 +136,8 @@ def _parts(code: str, opened: int) -> Iterator[Part]:
         base, word = split(index)
         place = (match.start("place"), given.end())
         field = re.sub(r"\s+", "", given[1]).removeprefix(".")
-        yield Part(match["name"], index, base, word, field, place, end, match["before"] == ")")
+        left = code[match.start("place") : close + 1]
+        yield Part(match["name"], index, base, word, field, place, end, match["before"] == ")", left)
         at = end - 1
 
 

@@ -24,6 +24,7 @@ from kscope.fixes.given.text import Span, Text, by_lines, kernel_text, outside, 
 from kscope.fixes.memory.lane_mapping import HALVED
 from kscope.fixes.strided.helpers import BLOCK, TOGETHER, WARP, WHOLE_RECORD
 from kscope.fixes.strided.records import Stored, stored, vector_of
+from kscope.fixes.strided.worth import held_up
 from kscope.fixes.thread.accesses import WHOLE
 from kscope.fixes.thread.element_types import instantiated, width
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
@@ -49,9 +50,11 @@ def fixes(asked: Asked) -> list[Fix]:
     text = kernel_text(setting)
     if text is None or launch is None or not isinstance(code, Code) or re.search(r"\bvolatile\b", text.code):
         return []
+    if not held_up(asked.finding, memory=True):
+        return []
     found = records(setting, code, text)
     sectors, warps = _sectors(setting, code, found), -(-launch.threads // LANES)
-    shared = sum({(x.one.kind, x.size): _shared(x.size, warps) for x in found}.values())
+    shared = sum({(x.one.kind or x.one.name, x.size): _shared(x.size, warps) for x in found}.values())
     costs = _costs(setting, shared)
     if sectors is None or sectors[1] > ENOUGH * sectors[0] or costs is None:
         return []
@@ -60,7 +63,7 @@ def fixes(asked: Asked) -> list[Fix]:
     mended = before - after >= WHOLE * (before - after + others)
     if asked.finding.code != "MEM101":  # what moves few bytes at once: these alone, if nothing else is named
         mended = {x.pc for x in asked.finding.locations} <= {code[i].pc for x in found for i in x.stores}
-    return [_fix(asked, text, found, (before, after), costs, edits, mended=mended)] if edits else []
+    return [_fix(asked, text, found, (before, after), costs, edits)] if edits and mended else []
 
 
 def records(setting: Setting, code: Code, text: Text) -> list[Moved]:
@@ -75,7 +78,7 @@ def records(setting: Setting, code: Code, text: Text) -> list[Moved]:
 
 def _fix(
     asked: Asked, text: Text, found: Sequence[Moved], sectors: tuple[float, float], costs: list[str],
-    edits: list[Edit], *, mended: bool,
+    edits: list[Edit],
 ) -> Fix:  # fmt: skip
     names = " and ".join(dict.fromkeys(x.one.name for x in found))
     mine = sorted({i for x in found for i in x.stores})
@@ -92,7 +95,7 @@ def _fix(
                   unit="sectors", how="as counted; whole records, side by side"),
         ],
         costs=costs,
-        price=asked.finding.estimate if mended else None,
+        price=asked.finding.estimate,
     )  # fmt: skip
 
 
@@ -226,7 +229,7 @@ def put(found: Sequence[Moved], warps: int) -> list[Span]:
         store = "store_whole" if whole else f"store_together<{warps}>"
         if not one.words:
             (part,) = one.parts
-            out += [(*part.place, f"{store}(&{one.name}[{part.index}], "), (part.end - 1, part.end - 1, ")")]
+            out += [(*part.place, f"{store}(&{part.left}, "), (part.end - 1, part.end - 1, ")")]
             continue
         own = f"{one.name}_own{number if number > 1 else ''}"
         plain = one.fields and vector_of(one.kind)

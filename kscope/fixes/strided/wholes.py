@@ -18,6 +18,8 @@ from kscope.fixes.memory.lane_mapping import HALVED
 from kscope.fixes.strided.helpers import PIECES, WHOLE_RECORD, renamed
 from kscope.fixes.strided.together import Moved, piece_of, put, records
 from kscope.fixes.strided.words import LEAST
+from kscope.fixes.strided.worth import held_up
+from kscope.fixes.thread.element_types import instantiated, width
 from kscope.fixes.thread.side_by_side import pointers
 from kscope.model.contract.fixes import Edit, Fix, Proof
 from kscope.model.operand import memory_operand
@@ -82,7 +84,7 @@ def fixes(asked: Asked) -> list[Fix]:
     mine = {code[i].pc for x in found for i in x.loads}
     outs = [x for x in records(setting, code, text) if piece_of(x.size) == x.size]
     named = {x.pc for x in asked.finding.locations}
-    if not found or named.isdisjoint(mine):
+    if not found or named.isdisjoint(mine) or not held_up(asked.finding, memory=False):
         return []
     spans: list[Span] = [(*x.one.span, f"load_whole(&{x.one.name}[{x.one.at}])") for x in found]
     edits = spans_edited(setting, text, by_lines(text.code, [*spans, *put(outs, 1)]))
@@ -116,19 +118,22 @@ def _fix(asked: Asked, found: Sequence[_Read], outs: Sequence[Moved], edits: lis
 
 def _reads(setting: Setting, text: Text) -> Iterator[_Read]:
     """Records on lines that have one alone, whose loads are of words side by side."""
-    code = setting.code
+    code, kinds = setting.code, pointers(text.code)
+    types = instantiated("\n".join(setting.lines(text.file)[: text.first - 1]), setting.instance)
     here = code.ran(code.where(lambda ins, op: op.space in ("global", "generic") and op.access == "load"))
     every = list(wholes(text.code))
     for one in every:
         number = text.first + text.code.count("\n", 0, one.span[0])
+        line = text.code.split("\n")[number - text.first]
         alone = sum(text.first + text.code.count("\n", 0, x.span[0]) == number for x in every) == 1
+        alone = alone and len(re.findall(rf"(?<![\w.>]){one.name}\s*\[", line)) == 1
         loads = [i for i in here if (text.file, number) in setting.sites(i)[:1]] if alone else []
         runs = _side_by_side(setting, loads)
         sizes = {sum(code.classes[i].bytes for i in run) for run in runs}
         size = sizes.pop() if len(sizes) == 1 else 0
         if runs and size <= LARGEST and piece_of(max(1, size)) >= LEAST:
             each = max(code.classes[i].bytes for run in runs for i in run)
-            if each < piece_of(size):
+            if each < piece_of(size) and (width(kinds[one.name][0], types) or size) == size:
                 yield _Read(one, tuple(i for run in runs for i in run), size)
 
 

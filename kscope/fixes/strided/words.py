@@ -17,11 +17,11 @@ from kscope.fixes.given.text import Span, Text, by_lines, closing, kernel_text, 
 from kscope.fixes.memory.lane_mapping import HALVED
 from kscope.fixes.strided.helpers import PIECES, renamed
 from kscope.fixes.strided.records import LONGEST, split
+from kscope.fixes.strided.worth import held_up
 from kscope.fixes.thread.element_types import instantiated, width
 from kscope.fixes.thread.side_by_side import pointers
 from kscope.model.contract.fixes import Edit, Fix, Proof
 
-FULL = "device memory"
 LEAST = 8  # bytes from which an access takes several words
 WORDS_OF = renamed(f"""{PIECES}
 template <int N, class T> __device__ __forceinline__ WordsOf<T, N> words_of(const T* from) {{
@@ -150,9 +150,8 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     edits = spans_edited(setting, text, by_lines(text.code, _spans(found)))
     beside = named <= mine and all(x.size == _piece(x.size) for x in found)
-    full = asked.finding.estimate is not None and asked.finding.estimate.capped_by == FULL
-    if full and not beside:
-        return []  # measured: 0.99x; L1 has the rest of the sectors already
+    if not held_up(asked.finding, memory=False):
+        return []
     fix = _fix(asked, found, edits, beside=beside)
     return [fix] if edits and fix.proof[0].after <= HALVED * fix.proof[0].before else []
 
