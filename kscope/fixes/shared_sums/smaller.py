@@ -1,0 +1,111 @@
+"""Large blocks of threads that do not meet, and whose work is of different lengths: smaller ones, so that what is done
+makes room sooner."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import structs
+
+from kscope.fixes.atomics.regions import clear
+from kscope.fixes.given.conditions import proved, reads
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.text import index_of, kernel_text, outside, plain
+from kscope.fixes.work.launch import any_shape
+from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.contract.frozen import Estimate
+
+LARGE = 512  # threads of a block, below which smaller ones are not tried (judged)
+LEAST, MOST = 128, 1 << 16  # threads of the new ones; blocks along y and z (CUDA C++ Programming Guide)
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    """For work of different lengths: what others gain by the room nobody has counted."""
+    return _smaller(asked, priced=False)
+
+
+def fuller(asked: Asked) -> list[Fix]:
+    """For an SM that holds few warps: blocks that fit into what is left of its registers."""
+    return _smaller(asked, priced=True)
+
+
+def _smaller(asked: Asked, *, priced: bool) -> list[Fix]:
+    setting, launch, text = asked.setting, asked.setting.launch, kernel_text(asked.setting)
+    if text is None or launch is None or launch.threads < LARGE or setting.shared:
+        return []
+    axis = max("xyz", key=lambda a: launch.block["xyz".index(a)])
+    n = "xyz".index(axis)
+    times, warps = _times(asked, n)
+    more = warps[1] / max(1, warps[0])
+    if times < 2 or (priced and more <= 1) or not any_shape(asked, [n]) or not counted(clear(text.code), axis):
+        return []
+    if n and launch.grid[n] * times >= MOST:
+        return []
+    block = [side // times if k == n else side for k, side in enumerate(launch.block)]
+    grid = [side * times if k == n else side for k, side in enumerate(launch.grid)]
+    was, will = (" x ".join(map(str, shape)) for shape in (launch.block, block))
+    return [
+        Fix(
+            kind="block_size",
+            title=f"blocks of {will} threads instead of {was}: room for others as soon as they are done",
+            language="cuda",
+            code=f"dim3 block({', '.join(map(str, block))}), grid({', '.join(map(str, grid))});",
+            parameters={f"block.{axis}": block[n], f"grid.{axis}": grid[n]},
+            conditions=[
+                proved("the code asks for the shape of its block and has no barrier", "code", setting.code,
+                       "its words of constant memory are read"),
+                proved("the same threads run", "launch", (*block, *grid), f"{times} blocks for each of now"),
+                reads("each thread's number is the same", f"of blockIdx.{axis} times the block's size"),
+                Condition(holds="other launches of it have as many threads as they need", state="check"),
+            ],
+            proof=[
+                Proof(what="threads that wait for the longest of them, before others have their place",
+                      before=launch.threads, after=launch.threads // times, unit="threads",
+                      how="a block's place is free when all of it is done"),
+                *([Proof(what="warps that an SM holds", before=warps[0], after=warps[1], unit="warps",
+                         how="registers, shared memory and slots of the SM (arch/sm.toml)")] if more > 1 else []),
+            ],
+            costs=[f"{times} times the blocks to start"],
+            price=_price(asked.finding.estimate, more) if priced else None,
+        )
+    ]  # fmt: skip
+
+
+def _price(found: Estimate | None, more: float) -> Estimate | None:
+    """No more than there are warps more."""
+    if found is None:
+        return None
+    speedup = min(found.speedup, more)
+    return structs.replace(found, speedup=speedup, low=min(found.low, speedup))
+
+
+def _times(asked: Asked, axis: int) -> tuple[int, tuple[int, int]]:
+    """How many blocks become of one: of whole warps, with no fewer of them on an SM; these before, and after."""
+    setting, launch = asked.setting, asked.setting.launch
+    was = setting.occupancy()
+    if launch is None or was is None:
+        return 1, (0, 0)
+    best, times, warps = 1, 2, was.warps
+    while launch.block[axis] % times == 0 and launch.threads // times >= LEAST and launch.threads // times % 32 == 0:
+        will = setting.occupancy(threads=launch.threads // times)
+        if will is not None and will.warps >= warps:
+            best, warps = times, will.warps
+        times *= 2
+    return best, (was.warps, warps)
+
+
+def counted(code: str, axis: str) -> bool:
+    """Whether a kernel asks for its block's place along one axis of the grid only as the place times the block's size
+    plus the thread's: so many blocks more, each smaller, have the same threads."""
+    body = code[code.find("{") :]
+    named = re.search(rf"=\s*(?:blockDim|threadIdx|blockIdx)\s*\.\s*{axis}\s*[;,]", body)
+    if named is not None or re.search(rf"\b(?:__shared__|__sync\w*|\w+_sync)\b|\bgridDim\s*\.\s*{axis}", body):
+        return False
+    at = list(re.finditer(rf"\b\w+\s*=\s*([^;,=]*\bblockIdx\s*\.\s*{axis}\b[^;,]*)[;,]", body))
+    if len(at) != 1 or len(re.findall(rf"\bblockIdx\s*\.\s*{axis}\b", body)) != 1:
+        return False
+    rest = outside(body, [at[0].span()])
+    asks = re.search(rf"\b(?:blockDim|threadIdx)\s*\.\s*{axis}\b", rest)
+    turned = re.sub(r"\.([xyz])\b", lambda m: ".x" if m[1] == axis else ".other", plain(at[0][1], ""))
+    per = index_of(turned, "")
+    return asks is None and per == "blockDim.x"
