@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from kscope.features.sass.columns import total
 from kscope.fixes.atomics.regions import regions
@@ -14,7 +14,6 @@ from kscope.fixes.given.conditions import reads, shown
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Span, Text, closing, plain, spans_edited, statement_end
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
-from kscope.model.contract.frozen import Estimate
 
 WARP = 32
 SYNC = r"__syncthreads\s*\(\s*\)\s*;"
@@ -77,7 +76,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 Proof(what="barriers that a warp passes", before=met, after=max(0.0, met - gone), unit="barriers",
                       how=f"{gone} of those that were counted become __syncwarp, or are left out")
             ],
-            price=_price(asked.finding.estimate, min(1.0, gone / met)),
+            price=None,  # measured: 1.00x where the levels' own latency is what is waited for
         )
     ]  # fmt: skip
 
@@ -87,17 +86,6 @@ def _edits(setting: Setting, found: Sequence[Levels]) -> list[Edit]:
     texts = dict.fromkeys(one.text for one in found)
     out = [e for text in texts for e in spans_edited(setting, text, _spans([x for x in found if x.text == text]))]
     return out if len({e.line for e in out}) == len(out) else []
-
-
-def _price(found: Estimate | None, share: float) -> Estimate | None:
-    """The finding's promise for the share of its barriers that goes."""
-    if found is None:
-        return None
-
-    def of(speedup: float) -> float:
-        return round(1 / (1 - share * (1 - 1 / max(1.0, speedup))), 3)
-
-    return structs.replace(found, speedup=of(found.speedup), low=min(found.low, 1.0), high=found.high)
 
 
 def _same(rounds: int) -> int:
