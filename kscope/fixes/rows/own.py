@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from kscope.fixes.given.grammar import Node
 from kscope.fixes.rows import syntax
 from kscope.fixes.rows.function import Function
-from kscope.fixes.rows.held import held
+from kscope.fixes.rows.held import Writer, held
 from kscope.fixes.rows.inlined import Callee, joined_by
 from kscope.fixes.rows.regions import joined, shuffling
 from kscope.fixes.rows.regrouped import NEVER
@@ -47,23 +47,30 @@ def in_registers(
         return None
     form = Form(block, lanes, rows, each, widths, fn.values, handed(fn, body), fn.pointers, wide, beside)
     named = {**known, **fn.values}
-    made = other = None
+    made = None
     for one in (body if not shuffling(body) else joined(body, block, named), joined(body, block, named, stores=True)):
-        if made is None and not shuffling(one):
-            made, other = held(one, form), held(one, structs.replace(form, beside=False)) if beside else None
+        made = made or (None if shuffling(one) else _written(one, form))
     if made is None:
         return None
     text, writer = made
-    if writer.tests and (other is None or "__shared__" in text):
-        return None
-    if writer.tests and other is not None:
-        text = _either(" && ".join(f"{n} % {each} == 0" for n in sorted(writer.tests)), text, other[0])
     values = {n: lanes if v == block and each == 1 else v for n, v in fn.values.items()}
     if (wide or beside) and not writer.aligned:
         return None
     more = sum(writer.held.values()) - len(writer.held)
     said = [tuple(sorted(found)) for found in (writer.aligned, writer.over)]
     return Kept(fn.code[: fn.opened] + text, values, more, writer.exact, *said)
+
+
+def _written(body: Node, form: Form) -> tuple[str, Writer] | None:
+    """The new body; where that is right for some numbers alone, the one of threads that lie apart for others."""
+    made = held(body, form)
+    if made is None or not made[1].tests:
+        return made
+    text, writer = made
+    other = held(body, structs.replace(form, beside=False))
+    if other is None or "__shared__" in text:
+        return None
+    return _either(" && ".join(f"{n} % {form.each} == 0" for n in sorted(writer.tests)), text, other[0]), writer
 
 
 def _either(test: str, text: str, other: str) -> str:
