@@ -61,10 +61,11 @@ def alone(walk_: str = WALK, begin: str = BEGIN, end: str = "at[0] = k;", test: 
 def test_a_capture_of_sampling_finds_its_place_with_all_threads() -> None:
     (fix,) = [f for f in changes("nucleus.walk", "LAT304") if f.title.startswith("the walk along 1023 sums")]
     text = "\n".join(e.becomes for e in fix.edits)
-    assert "c += own_n[step_n]; if (at_n < k && c > goal) k = at_n;" in text and "while" not in text
+    assert "c = own_n[step_n]; if (c > goal) k = t * 4 + step_n;" in text and "while" not in text
+    assert "sums_n" not in text and "part[t / 32] = upto_n" in text and text.count("__shfl_xor_sync") == 0  # made once
     assert "int k = found_n; float kept = 0;" in text and "part[0] = k" not in text
     body = text[text.index("own_n[4]") :]  # lanes scan in front of the barrier that was there, and one is gone
-    assert body.count("__syncthreads") == 2 and body.index("sums_n[t / 32] =") < body.index("__syncthreads")
+    assert body.count("__syncthreads") == 2 and body.index("part[t / 32] =") < body.index("__syncthreads")
     assert not any("barriers more" in cost for cost in fix.costs)
     assert fix.conditions[0].state == "proved" and fix.conditions[0].ran > 4
     assert any(c.state == "check" and "next to it" in c.holds for c in fix.conditions)
@@ -163,6 +164,41 @@ OWN = f"__shared__ float p[256]; __shared__ int at[2]; __shared__ int other[64];
 def test_meetings_that_nobody_misses_are_left_out(lines: tuple[str, ...], expected: Form | None) -> None:
     found = form(*lines)
     assert (found and found[0]) == expected
+
+
+SUMMED = (
+    "__shared__ float p[256]; __shared__ int at[1]; __shared__ float sums[2]; int i = threadIdx.x;",
+    "float all = 0; for (int j = 0; j < 4; j++) { p[4 * i + j] = x[blockIdx.x * 256 + 4 * i + j];",
+    "all += p[4 * i + j]; }",
+    "for (int o = 16; o > 0; o >>= 1) all += __shfl_down_sync(~0u, all, o);",
+    "if (i % 32 == 0) sums[i / 32] = all;",
+    "__syncthreads();",
+    "if (i == 0) {",
+    "float goal = (sums[0] + sums[1]) / 2, c = 0; int k = 0;",
+    "while (k < 256) { c += p[k]; if (c > goal) break; k++; }",
+    "at[0] = k; }",
+    "__syncthreads(); y[blockIdx.x * 64 + i] = at[0] + 1000;",
+)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "summed"),
+    [
+        ("", "", True),
+        ("int at[1]", "int at[1], other", True),
+        ("all += p", "all += 2 * p", False),  # of something else
+        ("+ 1000", "+ 1000 + all", False),  # asked for again
+        ("if (i % 32 == 0) sums[i / 32]", "if (i % 32 == 0) sums[0]", False),  # a race
+        ("float sums[2]", "float sums[1]", False),
+    ],
+)
+def test_sums_of_warps_are_made_once(was: str, becomes: str, summed: bool) -> None:
+    lines = "\n".join(SUMMED)
+    assert not was or lines.count(was) == 1
+    found = form(*(lines.replace(was, becomes) if was else lines).split("\n"))
+    assert (found is not None and found[0].summed) == summed
+    if found is not None and summed:
+        assert "all += __shfl_down" not in found[1] and "sums[i / 32] = upto_n" in found[1]
 
 
 def test_fractions_are_read_as_what_they_were_read_as() -> None:

@@ -17,6 +17,10 @@ from kscope.fixes.rows.function import Function
 
 WARP = 32
 VECTOR = {"float": "float", "int": "int", "unsigned": "uint"}
+_SUMS = re.compile(
+    r"(?P<loop>for\s*\([^()]*\)\s*(?P<sum>\w+)\s*\+=\s*__shfl_(?:xor|down)_sync\s*\([^;()]*\)\s*;)\s*"
+    r"(?P<store>if\s*\([^()]*(?:\([^()]*\))?[^()]*\)\s*(?P<array>\w+)\s*\[[^][]*\]\s*=\s*(?P=sum)\s*;)\s*$"
+)
 SYNC = r"__syncthreads\s*\(\s*\)\s*;"
 
 
@@ -47,6 +51,7 @@ class Form(Struct, frozen=True):
     early: bool = False
     told: bool = False
     free: bool = False
+    summed: bool = False
 
     @property
     def meetings(self) -> int:
@@ -54,7 +59,10 @@ class Form(Struct, frozen=True):
         return 2 - self.early - self.told - self.free
 
 
-FORMS = (Form(True, True, True), Form(True, True), Form(True), Form(told=True, free=True), Form(told=True), Form())
+FORMS = (
+    Form(True, True, True, True), Form(True, True, True), Form(True, True, summed=True), Form(True, True),
+    Form(True, summed=True), Form(True), Form(told=True, free=True), Form(told=True), Form(),
+)  # fmt: skip
 
 
 def scanned(found: Walk, block: int, form: Form) -> list[Span] | None:
@@ -65,21 +73,24 @@ def scanned(found: Walk, block: int, form: Form) -> list[Span] | None:
     if form.early and _declared(found.before) & set(re.findall(r"[A-Za-z_]\w*", found.value)) - {found.place}:
         return None
     read = _read(found, free=form.free) if form.told else []
-    if read is None:
+    summed = _summed(found, warps) if form.summed else ("sums_n", [])
+    if read is None or summed is None:
         return None
+    sums, gone = summed
     scan = [
         f"  {kind} own_n[{each}], upto_n = 0;",
         *own,
         "  #pragma unroll",
         f"  for (int far_n = 1; far_n < {WARP}; far_n *= 2) {{ "
         f"const {kind} left_n = __shfl_up_sync(~0u, upto_n, far_n); if ({t} % {WARP} >= far_n) upto_n += left_n; }}",
-        f"  if ({t} % {WARP} == {WARP - 1}) sums_n[{t} / {WARP}] = upto_n;",
+        f"  if ({t} % {WARP} == {WARP - 1}) {sums}[{t} / {WARP}] = upto_n;",
         f"  if ({t} == 0) found_n = {found.many};",
         f"  const {kind} lower_n = __shfl_up_sync(~0u, upto_n, 1);",
         "  __syncthreads();",
     ]
     before = [f"  {found.before.strip()}"] if found.before.strip() else []
-    shared = f"  __shared__ __align__(16) {kind} sums_n[{warps}]; __shared__ int found_n;"
+    own_sums = "" if form.summed else f"__shared__ __align__(16) {kind} sums_n[{warps}]; "
+    shared = f"  {own_sums}__shared__ int found_n;"
     then = f"  if ({t} == 0) {{ {place} = found_n; {found.behind.strip()} }}"
     lines = [
         "\n" + shared if form.told else "",
@@ -90,21 +101,35 @@ def scanned(found: Walk, block: int, form: Form) -> list[Span] | None:
         *(before if form.early else []),
         f"  {found.sum} = {t} % {WARP} ? lower_n : 0;",
         "  #pragma unroll",
-        f"  for (int warp_n = 0; warp_n < {warps}; warp_n++) {{ const {kind} one_n = sums_n[warp_n]; "
+        f"  for (int warp_n = 0; warp_n < {warps}; warp_n++) {{ const {kind} one_n = {sums}[warp_n]; "
         f"if (warp_n < {t} / {WARP}) {found.sum} += one_n; }}",
         f"  {place} = {found.many};",
         "  #pragma unroll",
-        f"  for (int step_n = 0; step_n < {each}; step_n++) {{ const int at_n = {t} * {each} + step_n; "
-        f"{found.sum} += own_n[step_n]; "
-        f"if (at_n < {place} && {found.sum} {found.test}) {place} = at_n; }}",
-        f"  const int left_n = __shfl_up_sync(~0u, {place}, 1);",
-        f"  if ({place} < {found.many} && ({t} % {WARP} == 0 || left_n == {found.many})) atomicMin(&found_n, {place});",
+        f"  for (int step_n = 0; step_n < {each}; step_n++) "
+        f"{{ {found.sum} += own_n[step_n]; own_n[step_n] = {found.sum}; }}",
+        "  #pragma unroll",
+        f"  for (int step_n = {each - 1}; step_n >= 0; step_n--) {{ {found.sum} = own_n[step_n]; "
+        f"if ({found.sum} {found.test}) {place} = {t} * {each} + step_n; }}",
+        f"  if ({place} < {found.many}) atomicMin(&found_n, {place});",
         *([] if form.told else ["  __syncthreads();"]),
         *([then] if found.behind.strip() and not form.told else []),
         "  }" if form.told else "}",
     ]
     return [(found.since if form.early else found.span[0], found.span[1], "\n".join(lines[not lines[0] :])),
-            *aligned, *read]  # fmt: skip
+            *aligned, *read, *gone]  # fmt: skip
+
+
+def _summed(found: Walk, warps: int) -> tuple[str, list[Span]] | None:
+    """The array in which sums of warps are, one for each, right in front of the barrier, and what makes them, which is
+    not needed if they are those of a thread's elements."""
+    code = found.fn.code
+    one = _SUMS.search(code[: found.since])
+    if one is None:
+        return None
+    made = re.search(rf"__shared__\s+{found.kind}\s[^;]*?\b{one['array']}\s*\[\s*(\d+)\s*\]", found.fn.body)
+    if made is None or int(made[1]) < warps:
+        return None
+    return one["array"], [(*one.span("loop"), ""), (*one.span("store"), "")]
 
 
 def _declared(text: str) -> set[str]:
