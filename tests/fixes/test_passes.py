@@ -80,6 +80,20 @@ def test_other_names_and_places() -> None:
     assert found[1].compared >= 3 * ROWS * 4 and found[1].sizes >= 7
 
 
+def test_what_is_stored_in_shared_memory_is_handed_on_too() -> None:
+    chosen = LEAST.replace("__shared__ int at[64];", "__shared__ int at[64]; __shared__ int chosen[3];")
+    chosen = chosen.replace("out[blockIdx.x * 3 + before] == e", "chosen[before] == e")
+    chosen = chosen.replace("if (me == 0) out", "if (me == 0) chosen[turn] = at[0];\n    if (me == 0) out")
+    found = kept(chosen)
+    assert found is not None and "chosen_said[before] == e" in found[0].text.partition("} else {")[0]
+    assert found[0].text.partition("} else {")[0].count("__syncwarp") == 0
+    both = chosen.replace("chosen[turn] = at[0];\n    if (me == 0) out", "{ chosen[turn] = at[0]; out").replace(
+        "turn] = at[0];\n    __sync", "turn] = at[0]; }\n    __sync")  # fmt: skip
+    assert both != chosen and (found := kept(both)) is not None and "chosen_said" in found[0].text
+    late = kept(chosen.replace("int low = 1 << 20", "int low = (1 << 20) + (turn ? chosen[turn - 1] : 0)"))
+    assert late is not None and "chosen_said[turn - 1]" in late[0].text
+
+
 def test_passes_one_behind_the_other() -> None:
     found = kept(TWICE)
     assert found is not None and found[0].words == 4  # of x alone: w is loaded once

@@ -26,7 +26,7 @@ class Along:
         self.whole: Node = ("block", nodes)
         every = [x for x in inside(self.whole) if x[0] == "declare"]
         made = [m for x in every if not x[3] for m in x[2]]
-        self.shared = any(x[3] for x in every)
+        self.shared = {m[0]: x[1] for x in every if x[3] for m in x[2]}
         self.changes = [x for x in inside(self.whole) if x[0] in CHANGES]
         self.written = changed(self.whole)
         self.alias = frozenset(n for n, star, _, v in made if v == THREAD and not star and n not in self.written)
@@ -108,11 +108,12 @@ class Along:
     def loads(self, name: str) -> list[Node]:
         """Places of an array that are loaded."""
         targets = {id(x[2]) for x in self.changes}
-        every = [x for x in inside(self.whole) if x[0] in ("index", "deref") and id(x) not in targets]
+        rows = {id(x[1]) for x in inside(self.whole) if x[0] == "index"}
+        every = [x for x in inside(self.whole) if x[0] in ("index", "deref") and id(x) not in targets | rows]
         return [x for x in every if self.array(x) == name]
 
     def kind(self, name: str) -> str:
-        return self.fn.pointers[name].replace("const", "").strip()
+        return self.shared.get(name) or self.fn.pointers[name].replace("const", "").strip()
 
 
 def counter(loop: Node) -> Node | None:

@@ -84,7 +84,7 @@ class _Passes(Along):
     def made(self, lengths: Mapping[str, float]) -> list[Node] | None:
         loops = [x for x in inside(self.whole) if self.along(x)]
         ends = {spelled(x[2][3]) for x in loops}
-        if self.shared or len(ends) != 1 or "" in self.stored:
+        if len(ends) != 1 or "" in self.stored:
             return None
         self.end = loops[0][2][3]
         self.first = next(n for n, x in enumerate(self.nodes) if _holds(x, loops))
