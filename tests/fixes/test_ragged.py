@@ -36,11 +36,14 @@ def test_a_capture_gives_every_block_as_many_rows() -> None:
     assert first.title.startswith("as many rows for every block")
     text = first.edits[0].becomes
     assert "next0_n[step_n] = r < to_n ? x[(r * 128) + threadIdx.x] : 0;" in text and "s += value0_n[step_n];" in text
-    assert "atomicAdd(&y[run_n * 128 + threadIdx.x], s);" in text
+    assert "atomicAdd(&y[last_part_n * 128 + threadIdx.x], s);" in text
+    assert "__device__ unsigned long long ragged_block_parts[4096] = {};" in first.code and "Memset" not in first.code
+    assert first.above == first.edits[0].line
     assert "__syncthreads_count(probe_n < behind_n && start[probe_n] <= from_n);" in text
     assert first.conditions[0].state == "proved" and first.conditions[0].ran > 1000
     checks = {c.holds for c in first.conditions if c.state == "check"}
-    assert {"start never goes down", "y is zero before the launch"} < checks
+    assert {"start never goes down", "no launch has more than 4096 runs"} < checks
+    assert not any("zero" in c for c in checks)
     assert first.proof[0].before == pytest.approx(9.8, rel=0.01)
     assert any("parts" in f.title for f in rest)  # the smaller change stays, behind it
 
@@ -97,6 +100,11 @@ def test_a_wrong_search_or_a_missing_barrier_is_seen() -> None:
         ("    __syncthreads();\n  }", "  }"),
         ("at_n + 16 + step_n", "at_n + 15 + step_n"),
         ("at_n + 16 + 16 <= to_n", "at_n + 16 <= to_n"),
+        ("first[blockIdx.x] == first[blockIdx.x + 1]", "false"),  # runs without rows
+        ("if (run_n == left_n) { s_left_n = s; } else {", "{"),
+        ("1] > to_n ? run_n : -1", "1] > to_n + 99 ? run_n : -1"),
+        ("+ 1 == end_n - begin_n", "+ 2 == end_n - begin_n"),  # words stay for the next launch
+        ("1ull);\n  __syncthreads();", "1ull);"),
         ("tile_n + 64;\n      for", "stop_n;\n      for"),
         ("first[of_n] > tile_n ? first[of_n] : tile_n", "first[of_n]"),
     ):
@@ -109,6 +117,10 @@ def test_a_wrong_search_or_a_missing_barrier_is_seen() -> None:
 
 def test_the_store_becomes_a_part_that_is_added() -> None:
     one = ragged(BOUNDS, SUM, STORE)
+    assert one is not None
+    ((_, _, text),) = spans(one)
+    assert "atomicAdd(&out[last_part_n * wide + threadIdx.x], s);" in text
+    one = ragged(BOUNDS, SUM.replace("+= x", "+= x[blockIdx.x] * x"), STORE)  # a row's part depends on its run
     assert one is not None
     ((_, _, text),) = spans(one)
     assert "blockIdx.x * wide" not in text and "atomicAdd(&out[run_n * wide + threadIdx.x], s);" in text

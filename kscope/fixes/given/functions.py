@@ -18,7 +18,7 @@ CALLS: dict[str, Any] = {
     "fabsf": of_numpy("abs"),
     "__fadd_rn": of_numpy("add"), "__fsub_rn": of_numpy("subtract"), "__fmul_rn": of_numpy("multiply"),
     "fmaf": lambda a, b, c: a * b + c, "__fmaf_rn": lambda a, b, c: a * b + c,
-    "__popc": bits_of,
+    "__popc": bits_of, "__threadfence": lambda: 0,
 }  # fmt: skip
 _BITS = ("__float_as_int", "__int_as_float", "__float_as_uint", "__uint_as_float")
 _UPPER, _LOWER = (0xFFFF0000, -65536), 0xFFFF  # masks of both numbers of a word

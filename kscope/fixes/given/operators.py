@@ -42,4 +42,6 @@ class Operators(Places):
             return packed(op, a, b)
         if self.real and op == "/" and "f" in (np.asarray(a).dtype.kind, np.asarray(b).dtype.kind):
             return a / b
+        if op in "/%" and np.ndim(a) and not self.every:
+            a = np.where(self.on, a, 0)  # of those who are not here nothing is asked
         return combined(op, a, b)

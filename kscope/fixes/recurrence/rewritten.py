@@ -27,11 +27,14 @@ NEAR = 1e-9  # of the largest result: doubles in another order (judged)
 
 
 class Side(Struct, frozen=True):
-    """A body and its launch."""
+    """A body and its launch. scratch: an array of zeros of its own, which it leaves as it was, with its type; handed:
+    arrays whose words blocks hand to each other by it."""
 
     body: str
     grid: tuple[int, int]
     block: tuple[int, int]
+    scratch: tuple[str, str] | None = None
+    handed: tuple[str, ...] = ()
 
 
 def numbers(setting: Setting, fn: Function) -> dict[str, int]:
@@ -130,12 +133,18 @@ def _left(
     if real:
         before = {n: (c / (c.max() + 1.0) if fn.pointers[n].startswith(FLOATS) else c) for n, c in before.items()}
     memory = {name: cells.copy() for name, cells in before.items()}
-    rules = Rules(literals="real" if real else "drawn", races=True, kinds=fn.pointers)
+    kinds, own = dict(fn.pointers), side.scratch
+    if own is not None:
+        memory[own[0]], kinds[own[0]] = np.zeros(CELLS, dtype=np.int64), own[1]
+    rules = Rules(literals="real" if real else "drawn", races=True, kinds=kinds, tickets=own is not None,
+                  handed=(*side.handed, *(own or ())[:1]))  # fmt: skip
     try:
         play(side.body, side.grid, side.block, memory, {"warpSize": 32, **numbers}, rules)
     except Unplayable:
         return None
-    return {name: (before[name], memory[name]) for name in memory}
+    if own is not None and memory[own[0]].any():
+        return None
+    return {name: (before[name], memory[name]) for name in before}
 
 
 def _drawn(name: str, kind: str, size: int) -> Any:

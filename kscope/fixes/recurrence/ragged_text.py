@@ -1,0 +1,180 @@
+"""The text of blocks that take as many rows each, of whichever runs they are."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from kscope.fixes.given.text import Span
+from kscope.fixes.order.whole import indented
+from kscope.fixes.recurrence.linear import bare
+from kscope.fixes.recurrence.serial import Serial, Update
+
+AT_ONCE = 16  # values of a thread that are on their way while as many are added (judged)
+TILE = 64  # rows of a block, at least: runs are looked up for so many at a time (judged)
+ADD, STORE = "atomicAdd(&{to}, {value});", "{to} = {value};"
+FLAG = "2147483648ull"  # of a run's word: below it who came, above who added
+LEFT = "{}_left_n"  # what a sum is called that began in front of a block
+
+
+class Runs(Struct, frozen=True):
+    """`array`: where runs begin. `stores`: arrays, places and sums of what a block stores behind its loop."""
+
+    one: Serial
+    array: str
+    stores: tuple[tuple[str, str, str], ...]
+
+
+def spans(found: Runs) -> list[Span]:
+    one, fn, array = found.one, found.one.fn, found.array
+    kind = one.loop.kind
+    together = _together(found)
+    inner = f"{together[0]}\n{_early(found)}\n{together[1]}" if together else _alone(found)
+    text = (
+        "{\n"
+        "  const int runs_n = gridDim.x, blocks_n = runs_n * gridDim.y, threads_n = blockDim.x * blockDim.y;\n"
+        "  const int thread_n = threadIdx.y * blockDim.x + threadIdx.x;\n"
+        f"  const {kind} first_n = {array}[0], rows_n = {array}[runs_n] - first_n;\n"
+        f"  const {kind} per_n = ((rows_n + blocks_n - 1) / blocks_n + {TILE - 1}) / {TILE} * {TILE};\n"
+        f"  const {kind} from_n = first_n + per_n * ({kind})(blockIdx.y * runs_n + blockIdx.x);\n"
+        f"  const {kind} to_n = from_n + per_n < first_n + rows_n ? from_n + per_n : first_n + rows_n;\n"
+        f"  int run_n = 0;\n  {inner}\n}}"
+    )
+    return [(fn.opened, len(fn.code), indented(text))]
+
+
+def _search(array: str) -> str:
+    """The run that a block's first row is of: as many places are looked at in a round as it has threads."""
+    return (
+        "for (int behind_n = runs_n; behind_n - run_n > 1;) {\n"
+        "    const int skip_n = (behind_n - run_n + threads_n - 1) / threads_n, "
+        "probe_n = run_n + (thread_n + 1) * skip_n;\n"
+        f"    run_n += skip_n * __syncthreads_count(probe_n < behind_n && {array}[probe_n] <= from_n);\n"
+        "    behind_n = run_n + skip_n < behind_n ? run_n + skip_n : behind_n;\n  }"
+    )
+
+
+def parts(found: Runs) -> str:
+    """The name of the words in which blocks count who has come to a run."""
+    return f"{found.one.fn.name}_parts"
+
+
+def _stored(found: Runs, how: str, run: str, sums: str = "{}") -> str:
+    """Stores of a block's sums as those of a run. how: `{to} = {value};` or the like; sums: what a sum is called."""
+    text = " ".join(how.format(to=f"{name}[{at}]", value=sums.format(s)) for name, at, s in found.stores)
+    return re.sub(r"\bblockIdx\.x\b", run, text)
+
+
+def _early(found: Runs) -> str:
+    """What becomes of runs without rows."""
+    array = found.array
+    zero = _stored(found, "{to} = 0;", "blockIdx.x")
+    return (
+        f"if (blockIdx.y == 0 && {array}[blockIdx.x] == {array}[blockIdx.x + 1]) {{ {zero} }}\n"
+        "if (from_n >= to_n) return;"
+    )
+
+
+def _end(found: Runs) -> str:
+    """What a block has at last, and of the run that began in front of it: who comes first to a run stores, and the
+    others wait for that and add."""
+    array, name, kind = found.array, parts(found), found.one.loop.kind
+    return f"""const int first_part_n = run_n == left_n ? -1 : left_n;
+const int last_part_n = run_n == left_n || {array}[run_n + 1] > to_n ? run_n : -1;
+if (last_part_n < 0) {{ {_stored(found, STORE, "run_n")} }}
+volatile unsigned long long* came_n = {name};
+__shared__ unsigned long long before_n[2];
+const int mine_n = thread_n == 0 ? first_part_n : thread_n == 1 ? last_part_n : -1;
+if (mine_n >= 0) before_n[thread_n] = atomicAdd(&{name}[mine_n], 1ull);
+__syncthreads();
+if (first_part_n >= 0 && before_n[0] % {FLAG} == 0) {{ {_stored(found, STORE, "first_part_n", LEFT)} }}
+if (last_part_n >= 0 && before_n[1] % {FLAG} == 0) {{ {_stored(found, STORE, "last_part_n")} }}
+__syncthreads();
+if (mine_n >= 0 && before_n[thread_n] % {FLAG} == 0) {{ __threadfence(); atomicAdd(&{name}[mine_n], {FLAG}); }}
+__syncthreads();
+if (mine_n >= 0 && before_n[thread_n] % {FLAG} > 0) {{
+while (came_n[mine_n] / {FLAG} % 2 == 0) ;
+__threadfence();
+const {kind} begin_n = ({array}[mine_n] - first_n) / per_n, end_n = ({array}[mine_n + 1] - 1 - first_n) / per_n;
+if (atomicAdd(&{name}[mine_n], {2 * int(FLAG[:-3])}ull) / {2 * int(FLAG[:-3])}ull + 1 == end_n - begin_n) {name}[mine_n] = 0;
+}}
+__syncthreads();
+if (first_part_n >= 0 && before_n[0] % {FLAG} > 0) {{ {_stored(found, ADD, "first_part_n", LEFT)} }}
+if (last_part_n >= 0 && before_n[1] % {FLAG} > 0) {{ {_stored(found, ADD, "last_part_n")} }}"""  # noqa: E501
+
+
+def _together(found: Runs) -> tuple[str, str] | None:
+    """What stands in front, and rows of all runs in one loop, many of them on their way while others are added, or
+    their runs looked up; None where what a row adds depends on its run."""
+    one, loop, array = found.one, found.one.loop, found.array
+    kind, updates = loop.kind, [r for r in one.rounds if isinstance(r, Update)]
+    own = re.sub(rf"(?<![\w.])(?:{loop.start}|{loop.end})\s*=\s*{array}\s*\[[^][]*\]", "", one.head)
+    if len(updates) != len(one.rounds) or not all(re.fullmatch(r"\w+", side) for side in (loop.start, loop.end)):
+        return None
+    asks = " ".join([*(u.form.rest for u in updates), *(at for _, at, _ in found.stores)])
+    if "blockIdx" in own + "".join(u.form.rest for u in updates):
+        return None
+    if re.search(rf"(?<![\w.])(?:{loop.start}|{loop.end})\b", asks):
+        return None
+    head = re.sub(r"\s*\n\s*", " ", re.sub(r"\bblockIdx\.x\b", "run_n", one.head).strip())
+    many = 1 << max(1, AT_ONCE // len(updates)).bit_length() - 1  # of which a tile has a multiple
+    values = [f"{one.states[u.form.state]} value{n}_n[{many}], next{n}_n[{many}];" for n, u in enumerate(updates)]
+
+    def load(to: str, at: str) -> str:
+        """Without tests, as long as all of them are there."""
+        first, each_ = f"const {kind} {loop.name} = {at} + step_n;", f"#pragma unroll\n      {each}"
+        of = [(f"{to}{n}_n[step_n]", bare(u.form.rest)) for n, u in enumerate(updates)]
+        whole = " ".join(f"{value} = {rest};" for value, rest in of)
+        some = " ".join(f"{value} = {loop.name} < to_n ? {rest} : 0;" for value, rest in of)
+        return (
+            f"if ({at} + {many} <= to_n) {{\n      {each_} {{ {first} {whole} }}\n"
+            f"    }} else {{\n      {each_} {{ {first} {some} }}\n    }}"
+        )
+
+    add = [f"{u.form.state} += value{n}_n[step_n];" for n, u in enumerate(updates)]
+    keep = [f"value{n}_n[step_n] = next{n}_n[step_n];" for n, _ in enumerate(updates)]
+    zero = " ".join(f"{s} = 0;" for s in one.states)
+    each = f"for (int step_n = 0; step_n < {many}; step_n++)"
+    left = " ".join(f"{kind_} {LEFT.format(s)} = 0;" for s, kind_ in one.states.items())
+    mine = " ".join(f"{LEFT.format(s)} = {s};" for s in one.states)
+    flush = f"if (run_n == left_n) {{ {mine} }} else {{ {_stored(found, STORE, 'run_n')} }}"
+    return head, (
+        f"__shared__ int run_of_n[{TILE}];\n  {' '.join(values)}\n"
+        f"  {load('value', 'from_n')}\n  {_search(array)}\n"
+        f"const int left_n = {array}[run_n] < from_n ? run_n : -1; {left}\n"
+        f"  for ({kind} tile_n = from_n; tile_n < to_n; tile_n += {TILE}) {{\n"
+        f"    const {kind} stop_n = tile_n + {TILE} < to_n ? tile_n + {TILE} : to_n;\n"
+        f"    for (int of_n = run_n + thread_n; of_n < runs_n && {array}[of_n] < stop_n; of_n += threads_n) {{\n"
+        f"      const {kind} begin_n = {array}[of_n] > tile_n ? {array}[of_n] : tile_n;\n"
+        f"      const {kind} end_n = {array}[of_n + 1] < stop_n ? {array}[of_n + 1] : tile_n + {TILE};\n"
+        f"      for ({kind} row_n = begin_n; row_n < end_n; row_n++) run_of_n[row_n - tile_n] = of_n;\n"
+        "    }\n    __syncthreads();\n"
+        f"    for ({kind} at_n = tile_n; at_n < stop_n; at_n += {many}) {{\n"
+        f"    {load('next', f'at_n + {many}')}\n"
+        f"      #pragma unroll\n      {each} {{\n        const int of_n = run_of_n[at_n - tile_n + step_n];\n"
+        f"        if (of_n != run_n) {{ {flush} {zero} run_n = of_n; }}\n"
+        f"        {' '.join(add)}\n      }}\n"
+        f"      #pragma unroll\n      {each} {{ {' '.join(keep)} }}\n    }}\n"
+        f"    __syncthreads();\n  }}\n{_end(found)}"
+    )
+
+
+def _alone(found: Runs) -> str:
+    """Each run's rows in a loop as it was, cut to the block's."""
+    one, loop, kind = found.one, found.one.loop, found.one.loop.kind
+    unroll = one.fn.code[one.start : loop.span[0]].strip()
+    parts = [
+        re.sub(r"\s*\n\s*", " ", one.head.strip()),
+        f"const {kind} begin_n = {loop.start} > from_n ? {loop.start} : from_n, "
+        f"end_n = {loop.end} < to_n ? {loop.end} : to_n;",
+        unroll,
+        f"for ({kind} {loop.name} = begin_n; {loop.name} < end_n; {loop.name}++) "
+        f"{one.fn.code[slice(*loop.body)].strip()}",
+        f"if (begin_n < end_n) {{ {_stored(found, ADD, 'run_n')} }}",
+    ]  # fmt: skip
+    inner = re.sub(r"\bblockIdx\.x\b", "run_n", "\n    ".join(part for part in parts if part))
+    return (
+        f"if (from_n >= to_n) return;\n{_search(found.array)}\n"
+        f"for (; run_n < runs_n && {found.array}[run_n] < to_n; run_n++) {{\n    {inner}\n  }}"
+    )
