@@ -121,7 +121,8 @@ def _placed(setting: Setting, fix: Fix) -> Fix:
     if not fix.edits or fix.language != "cuda" or fix.refused:
         return fix
     lines, first = setting.lines(fix.edits[0].file), min(e.line for e in fix.edits)
-    if "<" in setting.instance.partition("(")[0]:
+    alone = any("if constexpr (" in e.becomes and "if constexpr (" not in e.was for e in fix.edits)
+    if "<" in setting.instance.partition("(")[0] and not alone:
         why = "they are made of the same lines"
         others = Condition(holds="the template's other instances may change with it", state="check", why=why)
         fix = msgspec.structs.replace(fix, conditions=[*fix.conditions, others])

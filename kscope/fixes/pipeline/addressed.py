@@ -20,7 +20,7 @@ from kscope.fixes.pipeline.assembled import Stores, words
 from kscope.fixes.pipeline.effects import touched
 from kscope.fixes.pipeline.inlined import numbered, written_out
 from kscope.fixes.pipeline.ranges import Ranges
-from kscope.fixes.pipeline.rounds import given, halves, live, numbers
+from kscope.fixes.pipeline.rounds import beside, given, halves, live, numbers, of_instance
 from kscope.fixes.tile.layouts import Pattern
 from kscope.fixes.tile.tiles import WARPS, tiles
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
@@ -202,7 +202,8 @@ def _bases(before: str, first: set[str]) -> set[str]:
 
 
 def _edits(setting: Setting, text: Text, one: Addressed, slots: int, bytes_: int) -> list[Edit]:
-    """The whole of the loop on the line where it begins; its other lines go."""
+    """The whole of the loop on the line where it begins; its other lines go, or are for the template's other instances.
+    """
     loop, k, ahead = one.loop, one.loop.name, slots - 1
     step = loop.step.partition("+=")[2].strip() or "1"
     start = loop.start if re.fullmatch(r"\w+", loop.start) else f"({loop.start})"
@@ -223,6 +224,9 @@ def _edits(setting: Setting, text: Text, one: Addressed, slots: int, bytes_: int
         f"    copies_closed();\n    {here}\n    {one.use}\n    slot = (slot + 1) % {slots};\n  }}\n"
         f"  __syncthreads(); }}"
     )
+    only = of_instance(given(setting, text))
+    if only:
+        return spans_edited(setting, text, beside(loop, only, new))
     return spans_edited(setting, text, by_line(text.code, (loop.span[0], loop.body[1], new)))
 
 

@@ -12,7 +12,7 @@ from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Span, Text, by_line, by_lines, kernel_text, loops, spans_edited
 from kscope.fixes.pipeline.copies import Tile
-from kscope.fixes.pipeline.rounds import SHARED, Round, given, live, numbers, read, tiles
+from kscope.fixes.pipeline.rounds import SHARED, Round, beside, given, live, numbers, of_instance, read, tiles
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.units import counted
 
@@ -61,7 +61,7 @@ def fixes(asked: Asked) -> list[Fix]:
     slots, bytes_ = _slots(setting, one, held)
     if copy is None or not slots or not _alone(setting, copy):
         return []
-    edits = _edits(setting, text, one, slots, bytes_)
+    edits = _edits(setting, text, one, slots, bytes_, of_instance(instance))
     if not edits:
         return []
     return [_fix(asked, one, copy, edits, slots, bytes_)]
@@ -174,8 +174,10 @@ def _dynamic(setting: Setting, one: Round, slots: int, bytes_: int) -> int:
     return slots * bytes_ if launch.shared_static + (slots - 1) * bytes_ > STATIC else 0
 
 
-def _edits(setting: Setting, text: Text, one: Round, slots: int, bytes_: int) -> list[Edit]:
-    """The declarations, and the whole of the loop on the line where it begins; its other lines go."""
+def _edits(setting: Setting, text: Text, one: Round, slots: int, bytes_: int, only: str) -> list[Edit]:
+    """The declarations, and the whole of the loop on the line where it begins; its other lines go. only: a condition
+    under which it is so; the loop stays for what else the template is made for, where nothing in front of it changes.
+    """
     loop, k, ahead = one.loop, one.loop.name, slots - 1
     step = loop.step.partition("+=")[2].strip() or "1"
     tiles, first = _tiles(one, bytes_), ""
@@ -196,6 +198,8 @@ def _edits(setting: Setting, text: Text, one: Round, slots: int, bytes_: int) ->
     )
     declared = _declared(setting, text, one, slots, bytes_)
     gone = by_lines(text.code, [(*span, "") for span in one.gone])
+    if only and first and not gone:
+        return spans_edited(setting, text, beside(loop, only, new))
     return spans_edited(setting, text, [*by_line(text.code, (loop.span[0], loop.body[1], new)), *declared, *gone])
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import SIZES as BYTES
 from kscope.fixes.given.source import constants, evaluated, split_declarators
-from kscope.fixes.given.text import Loop, Text, closing, declared_at, outside, statement_end
+from kscope.fixes.given.text import Loop, Span, Text, closing, declared_at, outside, statement_end
 from kscope.fixes.pipeline.copies import Copies, Tile
 from kscope.fixes.pipeline.effects import changed, touched
 from kscope.fixes.pipeline.inlined import as_numbers, moved_in, written_out
@@ -45,10 +45,11 @@ class Round(Struct, frozen=True):
 
 
 class Given(Struct, frozen=True):
-    """What an instance of a template has for the numbers and the types of its head."""
+    """What an instance of a template has for the numbers and the types of its head; how many others it has."""
 
     values: Mapping[str, int]
     types: Mapping[str, str]
+    others: int = 0
 
 
 def given(setting: Setting, text: Text) -> Given:
@@ -66,7 +67,19 @@ def given(setting: Setting, text: Text) -> Given:
         return Given({}, {})
     values = {n[1]: int(m[1]) for n, a in zip(names, taken, strict=True) if (m := re.fullmatch(r"\(\w+\)(\d+)", a))}
     kinds = {n[1]: a for n, a in zip(names, taken, strict=True) if n[0] in ("class", "typename")}
-    return Given(values, kinds)
+    return Given(values, kinds, len(names) - len(values) - len(kinds))
+
+
+def of_instance(instance: Given) -> str:
+    """A condition that holds for one instance of a template alone; "" for a kernel that is none, and where more than
+    numbers tells instances apart."""
+    return "" if instance.types or instance.others else " && ".join(f"{name} == {n}" for name, n in instance.values.items())
+
+
+def beside(loop: Loop, only: str, new: str) -> list[Span]:
+    """What stands instead of a loop under a condition, and the loop as it is under any other."""
+    (start, _), (_, end) = loop.span, loop.body
+    return [(start, start, f"if constexpr ({only}) {new}\n  else {{ "), (end, end, " }")]
 
 
 def _depth(text: str) -> int:
