@@ -73,7 +73,8 @@ def given(setting: Setting, text: Text) -> Given:
 def of_instance(instance: Given) -> str:
     """A condition that holds for one instance of a template alone; "" for a kernel that is none, and where more than
     numbers tells instances apart."""
-    return "" if instance.types or instance.others else " && ".join(f"{name} == {n}" for name, n in instance.values.items())
+    told = [f"{name} == {n}" for name, n in instance.values.items()]
+    return "" if instance.types or instance.others else " && ".join(told)
 
 
 def beside(loop: Loop, only: str, new: str) -> list[Span]:
