@@ -237,7 +237,7 @@ def test_old_and_new_text_make_the_same(
 
 
 def test_fragments_by_the_template() -> None:
-    (fix,) = changes("fragments.one", "MEM101")
+    (*_, fix) = changes("fragments.one", "MEM101")
     assert fix.parameters["instance"] == "4, 2" and fix.parameters["grid.x"] == 32
     assert fix.conditions[0].by == "values" and fix.conditions[0].ran == 64
     assert fix.proof[0].after == 0.375 * fix.proof[0].before

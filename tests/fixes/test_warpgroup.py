@@ -6,11 +6,12 @@ import pytest
 
 from kscope.engine.code.fixing import subjects
 from kscope.fixes.left import left
-from kscope.fixes.rows.function import _read
-from kscope.fixes.tensor.given import Given, read
+from kscope.fixes.rows.function import of_text
+from kscope.fixes.tensor.given import Given
 from kscope.fixes.tensor.played import Product, played_product
 from kscope.fixes.warpgroup.kernels import Tile, kernel
-from kscope.fixes.warpgroup.products import made_again, player
+from kscope.fixes.warpgroup.products import made_again
+from kscope.fixes.warpgroup.texts import Texts, made_of, ways
 from kscope.model.kernel import Launch
 from tests.support.patches import FIXTURES
 from tests.support.reports import fixture
@@ -28,11 +29,8 @@ __global__ void mine($KIND* a, $KIND* b, $OUT* c, int m, int n, int k) {
 """
 
 
-def text_of(text: str, name: str) -> Given:
-    lines = text.split("\n")
-    fn = _read("k.cu", lines, name, next(n for n, x in enumerate(lines, 1) if f" {name}(" in x), (), None)
-    assert fn is not None
-    one = read(fn, lines)
+def text_of(text: str, name: str) -> Texts:
+    one = made_of(text.split("\n"), name)
     assert one is not None
     return one
 
@@ -44,7 +42,7 @@ def launch(x: int, y: int, block: tuple[int, int, int], dynamic: int = 0) -> Lau
 def ampere(text: str, dynamic: int = 4 * 128 * 32 * 2 * 2) -> Product | None:
     one = text_of(text, "mma_gemm")
     of = launch(8, 16, (256, 1, 1), dynamic)
-    return played_product(one, of, player([text.split("\n")], one, dynamic))
+    return played_product(one.given, of, one.player(dynamic))
 
 
 def test_the_capture_goes_to_warpgroups() -> None:
@@ -92,7 +90,7 @@ def test_another_text_of_mma_sync_is_read_by_its_values() -> None:
     assert one is not None
     assert (one.a, one.b, one.c, one.rows, one.cols, one.block) == ("a", "b", "c", 1024, 2048, (128, 128))
     assert (one.layout.k[0], one.layout.cols[0], one.layout.turned_b) == ("k", "n", True)
-    given = text_of(AMPERE, "mma_gemm")
+    given = text_of(AMPERE, "mma_gemm").given
     code = kernel(given, one, NARROW)
     assert "__floats2bfloat162_rn" in code and made_again(given, one, NARROW, code, AMPERE.split("\n")) is not None
 
@@ -126,7 +124,7 @@ def each(a: str, b: str, *, half: bool = False, value: str = "s") -> tuple[Given
     text = EACH
     for name, part in {"KIND": kind, "OUT": out, "TO": to, "A": a, "B": b, "VALUE": value}.items():
         text = text.replace(f"${name}", part)
-    given = text_of(text, "mine")
+    given = text_of(text, "mine").given
     found = played_product(given, launch(32, 16, (16, 16, 1)))
     assert found is not None
     return given, found, text.split("\n")
@@ -184,9 +182,151 @@ def test_names_of_the_new_kernel_give_way() -> None:
     text = text.replace("$A", "i * s + q").replace("$B", "j * s + q").replace("$VALUE", "d").replace("s +=", "d +=")
     text = text.replace("float s", "float d").replace("int k", "int s").replace("q < k", "q < s")
     text = text.replace("c[i * n + j]", "own[i * n + j]").replace("float* c", "float* own")
-    given = text_of(text, "mine")
+    given = text_of(text, "mine").given
     found = played_product(given, launch(32, 16, (16, 16, 1)))
     assert found is not None and (found.c, found.layout.k[0]) == ("own", "s")
     code = kernel(given, found, NARROW)
     assert "unsigned char* own_ = tiles" in code and "float* to = own + " in code and "i < s / 64" in code
     assert made_again(given, found, NARROW, code, text.split("\n")) is not None
+
+
+MACROS = """
+#define COPY16(to, from) \\
+  asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], %2;\\n" ::"r"(to), "l"(from), "n"(16))
+#define ROWS4(R0, R1, R2, R3, at) \\
+  asm volatile("ldmatrix.sync.aligned.x4.m8n8.shared.b16 {%0, %1, %2, %3}, [%4];\\n" \\
+               : "=r"(R0), "=r"(R1), "=r"(R2), "=r"(R3) : "r"(at))
+#define ROWS2T(R0, R1, at) \\
+  asm volatile("ldmatrix.sync.aligned.x2.m8n8.shared.trans.b16 {%0, %1}, [%2];\\n" : "=r"(R0), "=r"(R1) : "r"(at))
+#define MUL(D0, D1, A0, A1, A2, A3, B0, B1, C0, C1) \\
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%8, %9};\\n" \\
+               : "=r"(D0), "=r"(D1) : "r"(A0), "r"(A1), "r"(A2), "r"(A3), "r"(B0), "r"(B1), "r"(C0), "r"(C1))
+#define AT(row, col, ld) ((row) * (ld) + (col))
+#define AS(type, value) (*reinterpret_cast<type*>(&(value)))
+__global__ void __launch_bounds__(128) macros_16(half* A, half* B, half* C, int M, int N, int K) {
+  __shared__ half a[64][24], b[16][72];
+  const int t = threadIdx.x, warp = t / 32, lane = t % 32;
+  uint32_t sums[8][2] = {};
+  for (int k = 0; k < K / 16; ++k) {
+    uint32_t to_a = __cvta_generic_to_shared(&a[t / 2][t % 2 * 8]);
+    uint32_t to_b = __cvta_generic_to_shared(&b[t / 8][t % 8 * 8]);
+    COPY16(to_a, &A[AT(blockIdx.y * 64 + t / 2, k * 16 + t % 2 * 8, K)]);
+    COPY16(to_b, &B[AT(k * 16 + t / 8, blockIdx.x * 64 + t % 8 * 8, N)]);
+    asm volatile("cp.async.commit_group;\\n" ::);
+    asm volatile("cp.async.wait_group %0;\\n" ::"n"(0));
+    __syncthreads();
+    uint32_t x[4], y[2];
+    uint32_t from = __cvta_generic_to_shared(&a[warp * 16 + lane % 16][lane / 16 * 8]);
+    ROWS4(x[0], x[1], x[2], x[3], from);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      uint32_t at = __cvta_generic_to_shared(&b[lane % 16][j * 8]);
+      ROWS2T(y[0], y[1], at);
+      MUL(sums[j][0], sums[j][1], x[0], x[1], x[2], x[3], y[0], y[1], sums[j][0], sums[j][1]);
+    }
+    __syncthreads();
+  }
+  for (int j = 0; j < 8; ++j)
+    for (int h = 0; h < 2; ++h) {
+      half own[2];
+      AS(uint32_t, own[0]) = sums[j][h];
+      AS(half2, C[AT(blockIdx.y * 64 + warp * 16 + h * 8 + lane / 4, blockIdx.x * 64 + j * 8 + lane % 4 * 2, N)]) =
+          AS(half2, own[0]);
+    }
+}
+"""
+
+
+def macros_of(text: str) -> list[Product]:
+    lines = text.split("\n")
+    fn = of_text(lines, "macros_16")
+    assert fn is not None
+    of = launch(16, 8, (128, 1, 1))
+    return [p for one in ways(fn, [lines]) if (p := played_product(one.given, of, one.player(0))) is not None]
+
+
+def test_macros_and_pointers_that_nobody_calls_constant() -> None:
+    (one,) = macros_of(MACROS)
+    assert (one.a, one.b, one.c, one.rows, one.cols) == ("A", "B", "C", 512, 1024)
+    assert (one.layout.k[0], one.layout.cols[0], one.layout.turned_b) == ("K", "N", False)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("= sums[j][h];", "= sums[j][0];"),
+        (".shared.trans.b16", ".shared.b16"),
+        ('"n"(0)', '"n"(1)'),
+        ("      half own[2];", "      half own[2]; A[t] = own[0];"),
+        ("C0, C1) \\\n", "C0) \\\n"),
+        ("a[t / 2][t % 2 * 8])", "a[t / 2][t % 2 * 8 + 1])"),  # a piece across its alignment
+    ],
+)
+def test_wrong_macros_are_none(was: str, becomes: str) -> None:
+    assert was in MACROS
+    assert macros_of(MACROS.replace(was, becomes)) == []
+
+
+FRAGMENTS = """
+using namespace nvcuda;
+__global__ void pieces(const half* a, const half* b, float* c, int n, float scale) {
+  extern __shared__ half all[];
+  half* u = all; half* v = all + 64 * 40;
+  int t = threadIdx.x, w = t / 32;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> sums[4];
+  for (int j = 0; j < 4; j++) wmma::fill_fragment(sums[j], 0.0f);
+  for (int k = 0; k < n; k += 32) {
+    for (int e = t; e < 256; e += 128) {
+      *(float4*)(u + e / 4 * 40 + e % 4 * 8) =
+          *(const float4*)(a + (size_t)(blockIdx.y * 64 + e / 4) * n + k + e % 4 * 8);
+      *(float4*)(v + e / 4 * 40 + e % 4 * 8) =
+          *(const float4*)(b + (size_t)(blockIdx.x * 64 + e / 4) * n + k + e % 4 * 8);
+    }
+    __syncthreads();
+    for (int d = 0; d < 32; d += 16) {
+      wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> x;
+      wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> y;
+      wmma::load_matrix_sync(x, u + w * 16 * 40 + d, 40);
+      for (int j = 0; j < 4; j++) {
+        wmma::load_matrix_sync(y, v + j * 16 * 40 + d, 40);
+        wmma::mma_sync(sums[j], x, y, sums[j]);
+      }
+    }
+    __syncthreads();
+  }
+  for (int j = 0; j < 4; j++) {
+    for (int e = 0; e < sums[j].num_elements; e++) sums[j].x[e] *= scale;
+    wmma::store_matrix_sync(c + (size_t)(blockIdx.y * 64 + w * 16) * n + blockIdx.x * 64 + j * 16, sums[j], n,
+                            wmma::mem_row_major);
+  }
+}
+"""
+
+
+def pieces(text: str) -> Product | None:
+    one = text_of(text, "pieces")
+    return played_product(one.given, launch(16, 16, (128, 1, 1), 10240), one.player(10240))
+
+
+def test_fragments_that_nobody_knows_the_lanes_of() -> None:
+    one = pieces(FRAGMENTS)
+    assert one is not None and one.factor == "scale" and one.layout.turned_b and one.rows == one.cols == 1024
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("    __syncthreads();\n    for", "    for"),
+        ("wmma::col_major> y", "wmma::row_major> y"),
+        ("mem_row_major", "mem_col_major"),
+        ("u + w * 16 * 40 + d, 40", "u + w * 16 * 40 + d, 32"),
+        ("u + w * 16 * 40 + d", "u + w * 16 * 40 + d + t % 2"),  # no one matrix of a warp
+        ("fill_fragment(sums[j], 0.0f)", "fill_fragment(sums[j], 1.0f)"),
+        ("*= scale", "*= e < 4 ? scale : 1.0f"),
+        ("float> sums[4]", "half> sums[4]"),  # stored as floats
+        ("extern __shared__ half all[]", "__shared__ half all[64 * 40]"),
+    ],
+)
+def test_other_fragments_are_none(was: str, becomes: str) -> None:
+    assert was in FRAGMENTS
+    assert pieces(FRAGMENTS.replace(was, becomes)) is None

@@ -69,7 +69,7 @@ def given_product(setting: Setting) -> Given | None:
 def read(fn: Function, file: Sequence[str]) -> Given | None:
     """What the text of a kernel says. file: all its lines."""
     lines = [blanked(x) for x in file]
-    alias = {**_TYPES, **_aliases(lines)}
+    alias = types(lines)
     head = re.search(rf"\b{re.escape(fn.name)}\s*\((?P<all>[^()]*)\)\s*$", fn.code[: fn.opened])
     if head is None or "__global__" not in fn.code[: fn.opened]:
         return None
@@ -79,7 +79,7 @@ def read(fn: Function, file: Sequence[str]) -> Given | None:
     whole, fractions = (_of_type(parameters, fn.numbers, kind) for kind in (_INT, "float"))
     if matrices is None or len(whole) + len(fractions) != len(fn.numbers):
         return None
-    body = re.sub(r"\b[A-Za-z_]\w*", lambda m: alias.get(m[0], m[0]), fn.body)
+    body = with_types(fn.body, alias)
     outside = tuple(filter(_DECLARED.match, lines))
     own = set(re.findall(r"\b(\w+)\s*=(?!=)", body))  # what the body declares is its own
     known = {n: v for n, v in _numbers(outside).items() if n not in own and _has(body, n)}
@@ -89,6 +89,11 @@ def read(fn: Function, file: Sequence[str]) -> Given | None:
         tuple(_loops_first(body, sizes)), {n: v for n, v in known.items() if n in sizes},
         tuple(fractions), _literals(body), outside, fn.values,
     )  # fmt: skip
+
+
+def with_types(text: str, alias: Mapping[str, str]) -> str:
+    """Types by their own names."""
+    return re.sub(r"\b[A-Za-z_]\w*", lambda m: alias.get(m[0], m[0]), text)
 
 
 def _has(text: str, name: str) -> bool:
@@ -132,8 +137,12 @@ def _loops_first(body: str, names: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda n: (not re.search(rf"\b{n}\b", ends), names.index(n)))
 
 
+def types(lines: Sequence[str]) -> dict[str, str]:
+    """Names for types of two-byte numbers, those of a file too."""
+    return {**_TYPES, **_aliases(lines)}
+
+
 def _aliases(lines: Sequence[str]) -> dict[str, str]:
-    """Names of a file for types of two-byte numbers."""
     found = {m["name"] or m["name2"]: m["type"] or m["type2"] for x in lines if (m := _ALIAS.match(x)) is not None}
     return {name: known for name, kind in found.items() if (known := _TYPES.get(kind, kind)).startswith(HALVES)}
 

@@ -12,6 +12,8 @@ from kscope.fixes.given.kinds import Values, Vector
 from kscope.model.lazily import np
 
 WARP, GROUP = 32, 128  # threads of a warp, of a warpgroup
+SUMS, SIDE = 1 << 62, 30  # a word of two whole numbers that two bytes do not hold: no word of bits is as large
+MIDDLE = 1 << SIDE - 1
 ROW = 8  # two-byte numbers of a row of 16 bytes
 
 
@@ -50,12 +52,16 @@ def bits(value: Values, *, upper: bool) -> Any:
         return value
     if value.size != 2 or len(value.parts) != 2:
         raise Unplayable("several numbers as one")
-    low, high = (_bits(part, upper=upper) for part in value.parts)
-    return low | high << 16
+    low, high = (np.asarray(part, dtype=np.float64) for part in value.parts)
+    try:
+        return _bits(low, upper=upper) | _bits(high, upper=upper) << 16
+    except Unplayable:  # sums, which are played as what they are and not rounded
+        if max(np.abs(low).max(), np.abs(high).max()) >= MIDDLE or (low % 1).any() or (high % 1).any():
+            raise
+        return SUMS | low.astype(np.int64) + MIDDLE << SIDE | high.astype(np.int64) + MIDDLE
 
 
-def _bits(value: Values, *, upper: bool) -> Any:
-    numbers = np.asarray(value, dtype=np.float64)
+def _bits(numbers: Any, *, upper: bool) -> Any:
     if upper:
         words = numbers.astype(np.float32).view(np.uint32)
         found, back = words >> 16, (words & 0xFFFF0000).astype(np.uint32).view(np.float32)
@@ -68,8 +74,20 @@ def _bits(value: Values, *, upper: bool) -> Any:
 
 def both(word: Any, *, upper: bool) -> tuple[Any, Any]:
     """The numbers that words hold, the lower first."""
+    if isinstance(word, Vector):
+        if word.size != 2 or len(word.parts) != 2:
+            raise Unplayable("one number as two")
+        return word.parts[0], word.parts[1]
     word = np.asarray(word)
-    return _number(word & 0xFFFF, upper=upper), _number(word >> 16 & 0xFFFF, upper=upper)
+    if word.dtype.kind != "i":
+        raise Unplayable("one number as two")
+    low, high = _number(word & 0xFFFF, upper=upper), _number(word >> 16 & 0xFFFF, upper=upper)
+    low, high = np.asarray(low), np.asarray(high)
+    sums = word >= SUMS
+    return (
+        np.where(sums, (word >> SIDE & 2 * MIDDLE - 1) - MIDDLE, low),
+        np.where(sums, (word & 2 * MIDDLE - 1) - MIDDLE, high),
+    )
 
 
 def _number(half: Any, *, upper: bool) -> Any:

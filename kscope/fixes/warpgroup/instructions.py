@@ -8,7 +8,7 @@ from functools import cache
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Unplayable
-from kscope.fixes.warpgroup.routines import _parts
+from kscope.fixes.warpgroup.routines import parts
 
 _PREDICATE = re.compile(r"\.reg\s*\.pred\s+(\w+)")
 _SET = re.compile(r"setp\.(ne|eq)\.[bsu]32\s+(\w+)\s*,\s*(%?\w+)\s*,\s*(\d+)")
@@ -38,7 +38,7 @@ def instructions(text: str) -> tuple[Instruction, ...]:
             known.append((m[2], m[1] == "ne", m[3], int(m[4])))
             continue
         name, _, rest = one.partition(" ")
-        out.append(Instruction(name, tuple(_operand(x) for x in _parts(rest)), tuple(known)))
+        out.append(Instruction(name, tuple(_operand(x) for x in parts(rest)), tuple(known)))
     return tuple(out)
 
 

@@ -17,12 +17,17 @@ from kscope.fixes.given.leaving import left
 from kscope.fixes.given.played import Played, Rules
 from kscope.fixes.given.remembered import remembered
 from kscope.fixes.given.whole_numbers import NUMBERS
-from kscope.fixes.warpgroup.fragments import WARP, bits, handed_out, multiplied
-from kscope.fixes.warpgroup.group import Groups
+from kscope.fixes.warpgroup.fragments import WARP, bits, both, handed_out, multiplied
 from kscope.fixes.warpgroup.instructions import Instruction, instructions
+from kscope.fixes.warpgroup.matrices import CALLS, Matrices
 from kscope.fixes.warpgroup.routines import ASSEMBLY, Assembly, Routine, with_calls
-from kscope.fixes.warpgroup.syntax import DYNAMIC, TensorParser
+from kscope.fixes.warpgroup.syntax import DYNAMIC, TensorParser, own_names
 from kscope.model.lazily import np
+
+_ROWS = re.compile(
+    r"ldmatrix\.sync\.aligned\.(?:m8n8\.x([124])|x([124])\.m8n8)(?:\.trans)?\.shared(?:::cta)?(?:\.trans)?\.b16"
+)
+_PRODUCT = re.compile(r"mma\.sync\.aligned\.m16n8k(?:16|8)\.row\.col\.(f32|f16)\.(bf16|f16)\.\2\.\1")
 
 
 class Program(Struct, frozen=True):
@@ -52,12 +57,12 @@ def play_program(
         templates = program.routines.keys()
         body = TensorParser(with_calls(text, known), number, templates).body()
         parts = {
-            name: (one.parameters, TensorParser(with_calls(one.body, known), number, templates).body())
+            name: own_names(name, one.parameters, TensorParser(with_calls(one.body, known), number, templates).body())
             for name, one in program.routines.items()
         }
         one = Machine((*grid, 1)[:3], block, memory, {**numbers, DYNAMIC: program.dynamic}, rules)
         one.past, one.parts, one.assembly = program.past, parts, known
-        one.taken = addressed(body)
+        one.taken = addressed(body).union(*(addressed(part) for _, part in parts.values()))
         one.begin()
         with np.errstate(all="ignore"):
             one.run(body)
@@ -68,7 +73,7 @@ def play_program(
         raise Unplayable(str(error)) from error
 
 
-class Machine(Groups):
+class Machine(Matrices):
     """parts: functions of the device by name."""
 
     parts: Mapping[str, tuple[tuple[str, ...], Node]]
@@ -94,6 +99,8 @@ class Machine(Groups):
             return self._called(known.parameters, known.body, given, self.names)
         if name in self.parts:
             return self._called(*self.parts[name], given, self.known)
+        if name in CALLS:
+            return self.fragment_call(name, given)
         if name == "__cvta_generic_to_shared":
             return self.address(self.value(given[0]))
         if name == "__pipeline_memcpy_async":
@@ -166,12 +173,12 @@ class Machine(Groups):
             self.land(values(0)[0])
         elif name == "cp.async.wait_all":
             self.land(-1)
-        elif (m := re.fullmatch(r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(?:::cta)?\.b16", name)):
-            store(self._fragments(int(m[1]), values(1)[0], turned=m[2] is not None))
-        elif (m := re.fullmatch(r"mma\.sync\.aligned\.m16n8k(?:16|8)\.row\.col\.f32\.(bf16|f16)\.\1\.f32", name)):
-            if (m[1] == "bf16") != self.upper:
+        elif (m := _ROWS.fullmatch(name)) is not None:
+            store(self._fragments(int(m[1] or m[2]), values(1)[0], turned=".trans" in name))
+        elif (m := _PRODUCT.fullmatch(name)) is not None:
+            if (m[2] == "bf16") != self.upper:
                 raise Unplayable("numbers of another type")
-            store(self._product(values(1), values(2), values(3)))
+            store(self._product(values(1), values(2), values(3), half=m[1] == "f16"))
         elif name.startswith("cvt.rn.") and name[7:] in ("bf16x2.f32", "f16x2.f32"):
             high, low = values(1)[0], values(2)[0]
             store([Vector((low, high), 2, 2)])
@@ -202,8 +209,11 @@ class Machine(Groups):
         words = bits(Vector((pairs[..., 0], pairs[..., 1]), 2, 2), upper=self.upper)
         return [self._spread(threads, words[:, :, n]) for n in range(count)]
 
-    def _product(self, a: list[Values], b: list[Values], c: list[Values]) -> list[Values]:
+    def _product(self, a: list[Values], b: list[Values], c: list[Values], *, half: bool) -> list[Values]:
+        """half: whether sums are two-byte numbers, two in a word."""
         threads = self._whole_warps()
+        if half:
+            c = [number for word in c for number in both(word, upper=self.upper)]
 
         def registers(of: list[Values], *, whole: bool) -> Any:
             words = [np.broadcast_to(bits(x, upper=self.upper) if whole else x, self.on.shape)[threads] for x in of]
@@ -216,7 +226,8 @@ class Machine(Groups):
         left, right, sums = registers(a, whole=True), registers(b, whole=True), registers(c, whole=False)
         made = multiplied(left, right, sums, upper=self.upper)
         self.pay(2 * 16 * made.size)
-        return [self._spread(threads, made[:, :, n]) for n in range(4)]
+        sums = [self._spread(threads, made[:, :, n]) for n in range(4)]
+        return [Vector((sums[n], sums[n + 1]), 2, 2) for n in (0, 2)] if half else sums
 
 
 def _names(node: object) -> set[str]:

@@ -7,20 +7,19 @@ from collections.abc import Sequence
 
 import msgspec
 
+from kscope.features.patterns.fma_loops import FMA_OPCODES
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.rows.function import function, of_text
-from kscope.fixes.tensor.given import Given, read
-from kscope.fixes.tensor.played import Player, Product, played_product
+from kscope.fixes.tensor.given import Given
+from kscope.fixes.tensor.played import Product, played_product
 from kscope.fixes.tensor.products import conditions, depth_of, fused, whole
 from kscope.fixes.warpgroup.kernels import DEEP, ROWS, THREADS, Tile, kernel
-from kscope.fixes.warpgroup.machine import Program, play_program
-from kscope.fixes.warpgroup.routines import routines
+from kscope.fixes.warpgroup.texts import Texts, made_of, texts
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.kernel import Launch
 
-PLAIN = "CMP201"
+PLAIN, PRICED = "CMP201", ("CMP201", "CMP202")
 WITH_GROUPS = 90  # compute capability whose instructions these are; sm_100 has others
 TILES = {Tile(256, 4, 1): 51.0, Tile(128, 6, 1): 29.4}
 """Microseconds that blocks of one wave take to a depth of 4096 (measured on an H200: 205 and 235 us for 4096 rows and
@@ -34,19 +33,20 @@ def fixes(asked: Asked) -> list[Fix]:
     setting = asked.setting
     if setting.launch is None or setting.code.program.sm != WITH_GROUPS:
         return []
-    fn = function(setting)
-    file = setting.lines(fn.file) if fn is not None and fn.call is None else []
-    given = read(fn, file) if fn is not None and file else None
-    if given is None:
-        return []
-    plain = asked.finding.code == PLAIN  # no instruction of matrices is in it
-    how = None if plain else player(_files(setting), given, setting.launch.shared_dynamic)
-    found = played_product(given, setting.launch, how)
+    fragments = _by_fragments(setting)
+    found = texts(setting) if fragments or asked.finding.code == PLAIN else ()
+    return next((made for one in found if (made := _made(asked, one, fragments))), [])
+
+
+def _made(asked: Asked, text: Texts, fragments: list[Proof]) -> list[Fix]:
+    setting, given = asked.setting, text.given
+    assert setting.launch is not None
+    found = played_product(given, setting.launch, text.player(setting.launch.shared_dynamic) if fragments else None)
     tile = _tile(setting, given, found) if found is not None else None
     if found is None or tile is None or not whole(setting, given, found):
         return []
     code = kernel(given, found, tile)
-    again = made_again(given, found, tile, code, file)
+    again = made_again(given, found, tile, code, text.files[0])
     if again is None:
         return []
     return [
@@ -57,9 +57,9 @@ def fixes(asked: Asked) -> list[Fix]:
             code=code,
             parameters={"tile": ROWS, "tile.x": tile.cols, "depth": DEEP, "stages": tile.stages, "block.x": THREADS},
             conditions=_conditions(given, found, tile, again),
-            proof=fused(setting) if plain else _by_fragments(setting),
+            proof=fragments or fused(setting),
             costs=[f"{tile.bytes} bytes of shared memory a block, which the host asks for"],
-            price=asked.finding.estimate,
+            price=asked.finding.estimate if asked.finding.code in PRICED else None,
         )
     ]  # fmt: skip
 
@@ -70,37 +70,36 @@ def _by_fragments(setting: Setting) -> list[Proof]:
     return [Proof(what="warp instructions of mma.sync", before=now, after=0.0, how=how)] if now else []
 
 
-def _files(setting: Setting) -> list[Sequence[str]]:
-    """Texts of all files that the code is from."""
-    return [setting.lines(f) for f in dict.fromkeys(ins.file for ins in setting.code.program.instructions) if f]
-
-
-def player(files: Sequence[Sequence[str]], given: Given, dynamic: int, past: int = 0) -> Player:
-    program = Program(routines(files, given.body), dynamic, past)
-    return lambda *all_given: play_program(*all_given, program)
-
-
 def _tile(setting: Setting, given: Given, found: Product) -> Tile | None:
     """The one whose waves take least, of those that divide the result."""
     depth, times = depth_of(given, found), {}
+    counted = _counted(setting) / (found.rows * found.cols * found.batches)
     for tile, wave in TILES.items():
         tiles = found.rows // ROWS * (found.cols // tile.cols) * found.batches
         even = not (found.rows % ROWS or found.cols % tile.cols or depth % DEEP)
         if even and tiles >= LEAST * setting.sms:
             times[tile] = wave * -(-tiles // (setting.sms * tile.blocks))
-    return min(times, key=lambda tile: times[tile]) if times and (depth >= SHALLOW or not depth) else None
+    return min(times, key=lambda tile: times[tile]) if times and (depth or counted) >= SHALLOW else None
+
+
+def _counted(setting: Setting) -> float:
+    """Multiplications that were made, at least."""
+    code = setting.code
+    tensor = code.where(lambda ins, op: "packed_mma_sync" in op.kind)
+    deep = [i for i in tensor if "16816" in code[i].mods]
+    fused = code.where(lambda ins, op: ins.opcode in FMA_OPCODES)
+    return 16 * 8 * 8 * (total(code.executed, tensor) + total(code.executed, deep)) + 32 * total(code.executed, fused)
 
 
 def made_again(given: Given, found: Product, tile: Tile, code: str, file: Sequence[str]) -> Product | None:
     """What the new kernel makes, played as well; None where that is anything else than what the given one makes."""
     lines = [*file, *code.split("\n")]
-    fn = of_text(lines, f"{given.name}_groups")
-    new = read(fn, lines) if fn is not None else None
+    new = made_of(lines, f"{given.name}_groups")
     if new is None:
         return None
     grid = found.cols // tile.cols, found.rows // ROWS, found.batches
     launch = Launch(grid, (THREADS, 1, 1), (1, 1, 1), 0, 0, tile.bytes, None)
-    made = played_product(new, launch, player([lines], new, tile.bytes, PAST), tile.cols)
+    made = played_product(new.given, launch, new.player(tile.bytes, PAST), tile.cols)
     if made is None:
         return None
     like = msgspec.structs.replace(made, block=found.block, compared=found.compared)

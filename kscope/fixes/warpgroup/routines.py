@@ -4,7 +4,7 @@ statements of assembly in a text."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -40,15 +40,16 @@ class Assembly(Struct, frozen=True):
     hows: tuple[str, ...]
 
 
-def routines(files: Sequence[Sequence[str]], body: str) -> dict[str, Routine]:
-    """Those that a text calls, and those that they call, each defined once in all files."""
+def routines(files: Sequence[Sequence[str]], body: str, plain: Callable[[str], str]) -> dict[str, Routine]:
+    """Those that a text calls, and those that they call, each defined once in all files. plain: what makes a text one
+    without macros."""
     code = "\n".join(_expanded([blanked(line) for line in lines]) for lines in files)
     found: dict[str, Routine] = {}
     asked = set(_CALLED.findall(body))
     while asked and len(found) < MOST:
         name = asked.pop()
         heads = list(re.finditer(rf"__device__[^;{{}}()]*\b{name}\s*\(", code)) if name not in found else []
-        one = _read(code, heads[0]) if len(heads) == 1 else None
+        one = _read(code, heads[0], plain) if len(heads) == 1 else None
         if one is not None:
             found[name] = one
             asked |= set(_CALLED.findall(one.body)) - found.keys()
@@ -64,7 +65,7 @@ def _expanded(lines: Sequence[str]) -> str:
     return code
 
 
-def _read(code: str, head: re.Match[str]) -> Routine | None:
+def _read(code: str, head: re.Match[str], plain: Callable[[str], str]) -> Routine | None:
     close = closing(code, head.end())
     opened = code.find("{", close) if close is not None else -1
     end = closing(code, opened + 1) if opened >= 0 else None
@@ -72,20 +73,20 @@ def _read(code: str, head: re.Match[str]) -> Routine | None:
         return None
     given = parameters(code[head.end() : close])
     above = _NUMBERS.search(code, max(0, head.start() - 300), head.start())
-    numbers = [_NUMBER.fullmatch(x) for x in _parts(above["all"])] if above is not None else []
+    numbers = [_NUMBER.fullmatch(x) for x in parts(above["all"])] if above is not None else []
     if given is None or not all(numbers):
         return None
-    return Routine((*(m[1] for m in numbers if m is not None), *given), code[opened : end + 1])
+    return Routine((*(m[1] for m in numbers if m is not None), *given), plain(code[opened : end + 1]))
 
 
 def parameters(text: str) -> tuple[str, ...] | None:
     """Names of a function's parameters; None where one is of another kind."""
-    found = [_PARAMETER.fullmatch(" ".join(p.split())) for p in _parts(text)]
+    found = [_PARAMETER.fullmatch(" ".join(p.split())) for p in parts(text)]
     named = [(("&" if m["sign"] == "&" else "") + m["name"]) if m["name"] else m["row"] for m in found if m is not None]
     return tuple(named) if len(named) == len(found) else None
 
 
-def _parts(text: str, mark: str = ",") -> list[str]:
+def parts(text: str, mark: str = ",") -> list[str]:
     """What stands between marks that are in no brackets and no strings."""
     out, depth, start = [], 0, 0
     for at, sign in _signs(text):
@@ -108,11 +109,11 @@ def _signs(text: str) -> Iterator[tuple[int, str]]:
 def with_calls(text: str, known: dict[str, Assembly]) -> str:
     """A text whose statements of assembly are calls of names that `known` then holds."""
     while (head := _ASM.search(text)) is not None:
-        end = _closed(text, head.end())
-        sections = _parts(text[head.end() : end], ":")
+        end = closed(text, head.end())
+        sections = parts(text[head.end() : end], ":")
         if not sections or _STRING.sub("", sections[0]).strip():
             raise Unplayable("assembly of another kind")
-        operands = [_OPERAND.match(x) for section in sections[1:3] for x in _parts(section)]
+        operands = [_OPERAND.match(x) for section in sections[1:3] for x in parts(section)]
         if not all(operands):
             raise Unplayable("an operand of another kind")
         given = [(m["how"], m["what"]) for m in operands if m is not None]
@@ -130,7 +131,7 @@ def _said(strings: str) -> str:
     return re.sub(r"\b__half\b", "f16", re.sub(r"\b__nv_bfloat16\b", "bf16", text))
 
 
-def _closed(text: str, start: int) -> int:
+def closed(text: str, start: int) -> int:
     depth = 0
     for at, sign in _signs(text[start:]):
         depth += (sign in "([{") - (sign in ")]}")

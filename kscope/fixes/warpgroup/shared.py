@@ -12,7 +12,7 @@ from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.kinds import Pointer, Values, Vector, carried, words
 from kscope.fixes.given.places import CELL
 from kscope.fixes.given.played import Threads
-from kscope.fixes.warpgroup.fragments import ROW, bits
+from kscope.fixes.warpgroup.fragments import ROW, bits, both
 from kscope.model.lazily import np
 
 LINE = 1024  # bytes: a block's shared memory begins on a multiple of it
@@ -83,6 +83,8 @@ class Shared(Threads):
             raise Unplayable("bytes as numbers")
         if to.size == 4 and to.width == 1 and isinstance(value, Vector) and self.own_words(to.memory):
             value = bits(value, upper=self.upper)
+        if (to.size, to.width, to.each) == (2, 2, 2) and not isinstance(value, (Vector, Pointer)):
+            value = Vector(both(value, upper=self.upper), 2, 2)
         super().put(to, value)
 
     def own_words(self, memory: str) -> bool:
