@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from itertools import pairwise
 
@@ -19,12 +21,13 @@ from kscope.fixes.memory.lane_mapping import sectors
 from kscope.fixes.memory.turned import Addressed, least
 from kscope.fixes.tile.own_rows import excess as with_data
 from kscope.isa.families import family
+from kscope.model.program import Instruction
 
 WORD, WIDEST = 4, 16
 FRAGMENT = 64  # multiply-adds of a lane in a product of 16 x 8 x 16
 STRIDES = 4  # that one load's lanes have between them: of more it is a gather, whose data decide (judged)
 FROM_INTEGER = ("I2F", "I2FP", "I2HP", "I2F16", "I2H")
-TENSOR = family("mma_sync")
+TENSOR, GROUPS = family("mma_sync"), family("wgmma")
 MEETING = 8  # warps that a barrier is counted as: those of a block of 256 threads (judged)
 ROUNDS = 8  # that an inner loop is taken for: only more or less than before is asked
 
@@ -227,11 +230,20 @@ def loaded(setting: Setting, *, whole: bool = False) -> float | None:
 def _loaded_for_fragments(setting: Setting) -> float | None:
     """The same where tensor cores multiply: a lane's share of the instructions that run in loops with them."""
     code = setting.code
-    tensor = [i for i in code.where(lambda ins, op: ins.opcode in TENSOR) if code.cfg.loops_around(i)]
+    chosen = code.where(lambda ins, op: ins.opcode in TENSOR or ins.opcode in GROUPS)
+    tensor = [i for i in chosen if code.cfg.loops_around(i)]
     loops = {loop for i in tensor for loop in code.cfg.loops_around(i)}
     loads = code.where(lambda ins, op: op.space == "global" and op.access in ("load", "async_copy"))
     inside = [i for i in loads if loops & set(code.cfg.loops_around(i))]
-    return sum(code.classes[i].bytes / 4 for i in inside) / (FRAGMENT * len(tensor)) if tensor else None
+    if not tensor or (not inside and code[tensor[0]].opcode in GROUPS):  # bulk copies are asked for elsewhere
+        return None
+    return sum(code.classes[i].bytes / 4 for i in inside) / sum(_of_a_lane(code[i]) for i in tensor)
+
+
+def _of_a_lane(ins: Instruction) -> float:
+    """Multiply-adds of a lane in a product: of a warpgroup's by the sides that it says."""
+    sides = [mod.split("x") for mod in ins.mods if re.fullmatch(r"\d+x\d+x\d+", mod)] if ins.opcode in GROUPS else []
+    return math.prod(map(int, sides[0])) / 128 if sides else FRAGMENT
 
 
 def kept_stores(setting: Setting) -> float:

@@ -148,6 +148,21 @@ def test_tiles_may_be_wider() -> None:
     assert "m64n256k16" in code and made_again(given, found, WIDE, code, lines) is not None
 
 
+def test_one_product_for_each_block_of_an_axis() -> None:
+    text = EACH.replace("$KIND", "const half").replace("$OUT", "half").replace("$TO", "__half2float")
+    text = text.replace("$A", "(blockIdx.z * m + i) * k + q").replace("$B", "((size_t)blockIdx.z * k + q) * n + j")
+    text = text.replace("$VALUE", "__float2half(s)").replace("c[i * n + j]", "c[(blockIdx.z * m + i) * n + j]")
+    given = text_of(text, "mine").given
+    found = played_product(given, Launch((32, 16, 5), (16, 16, 1), (1, 1, 1), 32, 0, 0, None))
+    assert found is not None and (found.batches, found.layout.rows[0]) == (5, "m")
+    code = kernel(given, found, NARROW)
+    assert code.endswith("mine_groups<<<dim3(n / 128, m / 128, 5), 256, 99328>>>(...)")
+    again = made_again(given, found, NARROW, code, text.split("\n"))
+    assert again is not None and again.batches == 5
+    wrong = code.replace("b + (size_t)blockIdx.z * k * n", "b + (size_t)blockIdx.z * k * k")
+    assert wrong != code and made_again(given, found, NARROW, wrong, text.split("\n")) is None
+
+
 @pytest.mark.parametrize(
     ("was", "becomes"),
     [
