@@ -4,6 +4,7 @@ together, then what they lead to, then the sums are made in their old order."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -85,7 +86,18 @@ def _unrolled(setting: Setting, first: int, last: int) -> bool:
 
 def walks(kernel: Kernel) -> list[Walk]:
     """Loops of one head without others in them."""
-    code, out = kernel.text.code, list[Walk]()
+    out = list[Walk]()
+    for first, name, end, span, body in counted(kernel):
+        inner = body[1:-1] if body[:1] == "{" else body
+        steps = [inner[slice(*s)] for s in statements(inner, 0, len(inner)) or ()]
+        one = _walk(kernel, first, name, end, span, steps)
+        out += [one] if one is not None else []
+    return out
+
+
+def counted(kernel: Kernel) -> Iterator[tuple[str, str, str, tuple[int, int], str]]:
+    """Loops `for (first; name < end; name++) body` with their spans, from a pragma in front of them on."""
+    code = kernel.text.code
     for match in _FOR.finditer(code, kernel.opening):
         close = closing(code, match.end())
         parts = code[match.end() : close].split(";") if close is not None else []
@@ -97,14 +109,9 @@ def walks(kernel: Kernel) -> list[Walk]:
         name = (step["a"] or step["b"] or step["c"]) if step is not None else ""
         if stop is None or test is None or test[1] != name or re.search(r"\w\s*\(|\[", test[2]):
             continue
-        body = code[begin:stop]
-        inner = body[1:-1] if body[:1] == "{" else body
-        steps = [inner[slice(*s)] for s in statements(inner, 0, len(inner)) or ()]
         pragma = re.search(r"#\s*pragma\s+unroll[^\n]*\n\s*$", code[: match.start()])
-        span = (pragma.start() if pragma is not None else match.start(), stop)
-        one = _walk(kernel, parts[0].strip(), name, test[2].strip(), span, steps)
-        out += [one] if one is not None else []
-    return out
+        start = pragma.start() if pragma is not None else match.start()
+        yield parts[0].strip(), name, test[2].strip(), (start, stop), code[begin:stop]
 
 
 def _walk(kernel: Kernel, first: str, name: str, end: str, span: tuple[int, int], steps: list[str]) -> Walk | None:

@@ -8,30 +8,26 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.features.sass.columns import total
 from kscope.fixes.atomics.reading import Kernel
 from kscope.fixes.given.conditions import not_written, proved
 from kscope.fixes.given.lanes_played import WARP
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Text, kernel_text
+from kscope.fixes.given.text import kernel_text
 from kscope.fixes.order.alike import CELLS, Side, alike, called, playable, pointers
 from kscope.fixes.order.batched import TIMES, Load, Walk, walks
+from kscope.fixes.order.dealt_rounds import SHUFFLED, wholes
 from kscope.fixes.order.pieces import sliced
-from kscope.fixes.order.plain_loads import as_written, plainly, there
+from kscope.fixes.order.plain_loads import Plain, as_written, plainly, there
 from kscope.fixes.order.whole import body_edits, declared, indented, named
-from kscope.fixes.rows.function import template_names
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.lazily import np
 
 LENGTHS = (5, 64, 33, 63, 0, 31, 32)  # of the lists that are played, in this order from one of them on
-PLAYS = ((96, 0), (96, 2), (96, 4), (40, 1), (7, 5))  # the kernel's numbers, and which list is the first
-LEAST = 16  # rounds of a warp (measured: of 488, 84, 26 and 7 on average they became 1.67, 1.74, 1.49, 1.03 times as fast)
-SHUFFLED = ("int", "unsigned", "unsigned int", "float", "double", "long", "long long", "int32_t", "uint32_t", "int64_t",
-            "uint64_t", "unsigned long long")  # fmt: skip
-"""Types that __shfl_sync takes."""
-
+PLAYS = ((64, 0), (64, 3), (40, 1), (7, 5))  # the kernel's numbers, and which list is the first
+LEAST = 16  # rounds of a warp (measured: of 488, 84, 26 and 7 they became 1.67, 1.74, 1.49, 1.03 times as fast)
 
 def fixes(asked: Asked) -> list[Fix]:
     setting, launch = asked.setting, asked.setting.launch
@@ -39,19 +35,26 @@ def fixes(asked: Asked) -> list[Fix]:
     if text is None or launch is None or launch.block[2] * launch.grid[2] > 1 or launch.block[0] % WARP:
         return []
     plain = plainly(setting, text)
-    for one in walks(plain.kernel) if plain is not None else []:
+    for one, new in rewritten(plain) if plain is not None else []:
         assert plain is not None
         span = there(plain.kernel, one, text)
         first, last = (text.first + text.code.count("\n", 0, at) for at in span)
         if not any(first <= (x.line or 0) <= last for x in asked.finding.locations):
             continue
-        if _rounds(setting, one, first, last) < LEAST or not (new := written(one)):
+        if _rounds(setting, one, first, last) < LEAST:
             continue
-        played = same(plain.kernel, one, new, (launch.block[0], launch.block[1]), _template(setting, text))
+        played = same(plain, one, new, (launch.block[0], launch.block[1]))
         edits = body_edits(setting, text, span, as_written(new, plain.ways)) if played else []
         if edits:
-            return [_fix(asked, one, edits, played)]
+            return [_fix(asked, plain, one, edits, played)]
     return []
+
+
+def rewritten(plain: Plain) -> list[tuple[Walk, str]]:
+    """Loops and what they become: with what the indices lead to loaded ahead, or as they are but for the indices."""
+    found = [(one, written(one)) for one in walks(plain.kernel)]
+    known = {one.span for one, new in found if new}
+    return [x for x in found if x[1]] + [x for x in wholes(plain) if x[0].span not in known]
 
 
 def dealt(one: Walk) -> list[Load]:
@@ -158,27 +161,20 @@ def _rounds(setting: Setting, one: Walk, first: int, last: int) -> float:
     return total(code.executed, here) / warps / len(one.loads) if warps else 0.0
 
 
-def _template(setting: Setting, text: Text) -> dict[str, int]:
-    """Numbers of the kernel's template."""
-    given = re.findall(r"\(\w+\)(\d+)(?=[,>])", setting.instance.partition("<")[2])
-    lines = setting.lines(text.file)
-    above = "\n".join([*lines[max(0, text.first - 3) : text.first - 1], text.code[: text.code.find("(")]])
-    found = re.search(r"template\s*<[^<>]*>(?![^;{}]*[;}])", above)
-    names = template_names(found[0]) if found is not None else []
-    return {n: int(v) for n, v in zip(names, given, strict=True)} if names and len(names) == len(given) else {}
-
-
-def same(kernel: Kernel, one: Walk, new: str, block: tuple[int, int], values: dict[str, int] | None = None) -> int:
+def same(plain: Plain, one: Walk, new: str, block: tuple[int, int]) -> int:
     """How many results came out alike in both versions; 0 where one did not."""
+    kernel = structs.replace(
+        plain.kernel, parameters={n: plain.typed(k) for n, k in plain.kernel.parameters.items()}
+    )
     functions, code = called(kernel), kernel.text.code
     if functions is None or not new:
         return 0
     bodies = (code[kernel.opening : kernel.closing + 1],
               code[kernel.opening : one.span[0]] + new + code[one.span[1] : kernel.closing + 1])  # fmt: skip
-    old, other = (Side(body, (2, 1), block, opaque=functions) for body in bodies)
+    old, other = (Side(plain.typed(body), (2, 1), block, opaque=functions) for body in bodies)
     numbers, compared = [n for n, kind in kernel.parameters.items() if "*" not in kind], 0
     for size, start in PLAYS if numbers else ():
-        sizes, given = dict.fromkeys(numbers, size) | (values or {}), _given(kernel, one, start)
+        sizes, given = dict.fromkeys(numbers, size) | plain.values, _given(kernel, one, start)
         came = alike(kernel, old, other, [sizes], given=given)
         if not came and playable(kernel, old, sizes, given):
             return 0
@@ -199,10 +195,10 @@ def _given(kernel: Kernel, one: Walk, start: int) -> dict[str, Any]:
     return given
 
 
-def _fix(asked: Asked, one: Walk, edits: list[Edit], played: int) -> Fix:
+def _fix(asked: Asked, plain: Plain, one: Walk, edits: list[Edit], played: int) -> Fix:
     code = asked.setting.code
     loads = code.ran(code.where(lambda ins, op: op.space in ("global", "generic") and op.access == "load"))
-    mine = dealt(one)
+    mine = [x for x in one.loads if x.level == 0 and x.at.strip() == one.name and x.name in plain.kernel.parameters]
     names = ", ".join(dict.fromkeys(f"{x.name}[]" for x in mine))
     return Fix(
         kind="lane_mapping",

@@ -9,26 +9,57 @@ from msgspec import Struct
 
 from kscope.fixes.atomics.reading import Kernel, read
 from kscope.fixes.given.setting import Setting
+from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Text, closing, statement_end
 from kscope.fixes.order.batched import Walk
 
 _LDG = re.compile(r"\b(?P<how>__ldg|__ldcs|__ldcg|__ldca)\s*\(\s*(?P<name>\w+)\s*\+")
 _AT = re.compile(r"\b(?P<how>__ldg|__ldcs|__ldcg|__ldca)\s*\(\s*&\s*(?P<name>\w+)\s*\[")
 _OF = re.compile(r"\b(?P<how>[A-Za-z_]\w*(?:\s*<\s*(?P<kind>[\w ]+?)\s*>)?)\s*\(\s*(?P<name>\w+)\s*,(?P<at>[^(),]*)\)")
+_HEAD = re.compile(r"\bfor\s*\(\s*(?P<kind>int|unsigned|size_t|long long|int64_t)\s+(?P<name>\w+)\s*=(?P<first>[^;,]*);"
+                   r"\s*(?P=name)\s*<(?P<end>[^;<>=&|?]*\[[^;<>=&|?]*);")  # fmt: skip
 _SET = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=(?!=)(?P<value>[^;]*);")
 
 
 class Plain(Struct, frozen=True):
-    """A kernel with its loads as `name[at]`. `ways`: how those of an array are written, with @ for its index."""
+    """A kernel with its loads as `name[at]`. `ways`: how those of an array are written, with @ for its index; `types`:
+    those that the kernel's template is given, and `values`: its numbers."""
 
     kernel: Kernel
     ways: dict[str, str]
+    types: dict[str, str] = {}
+    values: dict[str, int] = {}
+
+    def typed(self, text: str) -> str:
+        """With the types of this instance."""
+        for name, kind in self.types.items():
+            text = re.sub(rf"\b{name}\b", kind, text)
+        return text
 
 
 def plainly(setting: Setting, text: Text) -> Plain | None:
     """None where one array is loaded in two ways, or a function does more than to load."""
     lines = [x for f in sorted({i.file for i in setting.code.program.instructions if i.file}) for x in setting.lines(f)]
-    return plain_of(text, setting.name, setting.lines(text.file), "\n".join(lines))
+    found = plain_of(text, setting.name, setting.lines(text.file), "\n".join(lines))
+    given = _given(setting, text)
+    if found is None or given is None:
+        return None
+    types = {n: v for n, v in given.items() if not v.isdigit()}
+    values = {n: int(v) for n, v in given.items() if v.isdigit()}
+    return Plain(found.kernel, found.ways, types, values)
+
+
+def _given(setting: Setting, text: Text) -> dict[str, str] | None:
+    """What a kernel's template is given, types and numbers."""
+    lines = setting.lines(text.file)
+    above = "\n".join([*lines[max(0, text.first - 4) : text.first - 1], text.code[: text.code.find("(")]])
+    found = re.search(r"template\s*<([^<>]*)>(?![^;{}]*[;}])", above)
+    if found is None:
+        return {}
+    names = [p.split("=")[0].split()[-1] for p in found[1].split(",")]
+    given = split_declarators(setting.instance.partition("<")[2].partition(">(")[0])
+    values = [re.sub(r"^\(\w+\)", "", v.strip()) for v in given]
+    return dict(zip(names, values, strict=True)) if len(names) == len(values) else None
 
 
 def plain_of(text: Text, name: str, lines: Sequence[str], files: str) -> Plain | None:
@@ -36,11 +67,14 @@ def plain_of(text: Text, name: str, lines: Sequence[str], files: str) -> Plain |
     for pattern in (_LDG, _AT):
         while (match := pattern.search(code, at)) is not None:
             close = closing(code, match.end())
-            if close is None or ways.setdefault(match["name"], f"{match['how']}(&@)") != f"{match['how']}(&@)":
+            behind = close + 1 if close is not None else 0
+            if close is not None and pattern is _AT:  # behind the bracket of the call, too
+                last = re.match(r"\s*\)", code[behind:])
+                behind = behind + last.end() if last is not None else 0
+            way = f"{match['how']}(&@)"
+            if close is None or not behind or ways.setdefault(match["name"], way) != way:
                 return None
-            inside = code[match.end() : close].strip()
-            inside = f"[{inside}]" if pattern is _LDG else f"[{inside}"
-            code = f"{code[: match.start()]}{match['name']}{inside}{code[close + 1 :]}"
+            code = f"{code[: match.start()]}{match['name']}[{code[match.end() : close].strip()}]{code[behind:]}"
     for match in reversed(list(_OF.finditer(code, at))):
         if not loads_alone(match["how"].partition("<")[0].strip(), files):
             continue
@@ -48,10 +82,19 @@ def plain_of(text: Text, name: str, lines: Sequence[str], files: str) -> Plain |
         if ways.setdefault(match["name"], way) != way:
             return None
         code = f"{code[: match.start()]}{match['name']}[{match['at'].strip()}]{code[match.end() :]}"
-    if any(re.search(rf"(?<![\w.>]){n}\b(?!\s*\[)", code[at:]) for n in ways):
+    if any(re.search(rf"(?<![\w.>&]){n}\s*\[|\*\s*\(?\s*{n}\b", text.code[at:]) for n in ways):
         return None
-    found = read(Text(text.file, text.first, _own(code, at)), name, lines)
+    code = re.sub(r"\b(\w+)\s*\[\s*\](?=\s*[,)])", r"* \1", code[:at]) + _own(_ends(code, at)[at:], 0)
+    found = read(Text(text.file, text.first, code), name, lines)
     return Plain(found, ways) if found is not None else None
+
+
+def _ends(code: str, at: int) -> str:
+    """Where a loop's rounds end, loaded once where its head loads it."""
+    return code[:at] + _HEAD.sub(
+        lambda m: f"for ({m['kind']} {m['name']} = {m['first'].strip()}, stop_n = {m['end'].strip()}; "
+        f"{m['name']} < stop_n;", code[at:],
+    )  # fmt: skip
 
 
 def loads_alone(name: str, files: str) -> bool:

@@ -19,18 +19,17 @@ class Cells:
 
     def __init__(self, events: Sequence[Access | Copy], bars: Iterable[int]) -> None:
         """bars: addresses of mbarriers. Raises Unplayable where these are used as data, or a store may go anywhere."""
-        if any(isinstance(e, Access) and e.write and e.at is None for e in events):
-            raise Unplayable("a store to anywhere")
+        _known(events)
         self.word = min([WORD, *(e.wide for e in events if isinstance(e, Access))])
         self.spaces = {name: n for n, name in enumerate(sorted({"", *map(_space, events)}))}
         written = {_space(e) for e in events if _writes(e)}
-        if any(isinstance(e, Copy) and e.source in written for e in events):
-            raise Unplayable("a copy of what is written")
         kept = [e for e in events if _space(e) in written]
         keys = {id(e): self._keys(e) for e in kept}
         flat = [np.concatenate(k) if isinstance(k, list) else k.ravel() for k in keys.values() if k is not None]
         self.names = np.unique(np.concatenate(flat)) if flat else np.zeros(0, dtype=np.int64)
         self._apart(bars)
+        if written & {e.source for e in events if isinstance(e, Copy)}:
+            raise Unplayable("a copy of what is written")
         self.at = {id(e): self._numbers(e, keys[id(e)]) for e in kept}
         self.row = self._rows(kept)
 
@@ -64,6 +63,11 @@ class Cells:
             for one in found if isinstance(found, list) else [found]:
                 (written if _writes(e) else read)[one] = True
         return np.where(read & written, np.cumsum(read & written) - 1, -1)
+
+
+def _known(events: Iterable[Access | Copy]) -> None:
+    if any(isinstance(e, Access) and e.write and e.at is None for e in events):
+        raise Unplayable("a store to anywhere")
 
 
 def _space(event: Access | Copy) -> str:
