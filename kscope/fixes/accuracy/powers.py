@@ -21,6 +21,7 @@ LARGEST = 16  # exponent up to which products are fewer instructions than pow (a
 LDEXP = 17  # instructions of ldexp(1.0, n), counted in code of nvcc 13.0 for sm_90
 _WHOLE = re.compile(r"u?int(?:8|16|32|64)?(?:_t)?|unsigned|size_t|long|short|char|uint")
 _HALVES = re.compile(r"(\d+)(?:\.(0*|50*))?")
+_LESS = re.compile(r"\(?\s*-\s*(\d+(?:\.(?:0*|50*))?)\s*\)?")
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -33,6 +34,10 @@ def fixes(asked: Asked) -> list[Fix]:
         if len(call.arguments) == 2 and (said := _of_integers(call, whole)):
             exact.append(said)
             return said
+        less = _LESS.fullmatch(call.arguments[1]) if len(call.arguments) == 2 else None
+        if less is not None:  # the same above it, as a divisor
+            above = one(Call(call.start, call.end, (call.arguments[0], less[1])))
+            return f"(1.0 / {above})" if above is not None else None
         match = _HALVES.fullmatch(call.arguments[1]) if len(call.arguments) == 2 else None
         if match is None or int(match[1]) > LARGEST or (int(match[1]) == 0 and not match[2]):
             return None
