@@ -17,7 +17,8 @@ LONGEST = 16  # words of a record that are stored one by one: they are registers
 _VECTOR = re.compile(r"(?:u?(?:char|short|int|long|longlong)|float|double)([234])")
 _STORED = re.compile(r"(?P<before>[;{})])\s*(?P<place>(?P<name>[A-Za-z_]\w*)\s*\[)")
 _ANY = re.compile(
-    r"(?:[;{})]|\belse\b)\s*(?!(?:if|for|while|switch|else|return|do)\b)(?P<left>(?:\*\s*)?[A-Za-z_(](?:[\w:.\[\]()<>*+,&%/ \t-])*?)\s*=(?!=)\s*"
+    r"(?:[;{})]|\belse\b)\s*(?!(?:if|for|while|switch|else|return|do)\b)"
+    r"(?P<left>(?:\*\s*)?[A-Za-z_(](?:[\w:.\[\]()<>*+,&%/ \t-])*?)\s*=(?!=)\s*"
 )
 _DECLARED = re.compile(r"\w\s+[\w*&]|[\w>]\s*[*&]\s+\w|>\s+\w|\)\s*\w")
 _GIVEN = re.compile(r"\s*((?:\.\s*[A-Za-z_]\w*\s*)*)=(?!=)\s*")
@@ -97,10 +98,11 @@ def _others(code: str, opened: int) -> Iterator[Stored]:
     """What else is stored as a whole: elements of a structure's arrays, of what a cast or an accessor leads to."""
     for match in _ANY.finditer(code, max(opened, 0)) if opened >= 0 else ():
         left, end = match["left"].strip(), statement_end(code, match.start("left"))
-        if end is None or not (left.endswith("]") or left.startswith("*")) or _DECLARED.search(left):
-            continue
-        uneven = any(left.count(a) != left.count(b) for a, b in ("()", "[]"))
-        if uneven or "," in re.sub(r"\([^()]*\)|<[^<>]*>", "", left):
+        bare, more = left, True
+        while more:  # without brackets, from the inner ones on
+            bare, more = (new := re.sub(r"\([^()\[\]]*\)|\[[^()\[\]]*\]", "#", bare)), new != bare
+        whole = left.endswith("]") or left.startswith("*")
+        if end is None or not whole or _DECLARED.search(bare) or re.search(r"[()\[\],]", re.sub(r"<[^<>]*>", "", bare)):
             continue
         part = Part(left, left, left, 0, "", (match.start("left"), match.end()), end, False, left)
         yield Stored(left, "", 0, (part,))
