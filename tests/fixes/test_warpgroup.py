@@ -345,3 +345,23 @@ def test_fragments_that_nobody_knows_the_lanes_of() -> None:
 def test_other_fragments_are_none(was: str, becomes: str) -> None:
     assert was in FRAGMENTS
     assert pieces(FRAGMENTS.replace(was, becomes)) is None
+
+
+def test_results_may_pass_through_the_tiles_as_floats() -> None:
+    through = """  __syncthreads();
+  float* out = reinterpret_cast<float*>(all);
+  for (int j = 0; j < 2; j++) {
+    wmma::store_matrix_sync(out + w * 16 * 36 + j * 16, sums[$J], 36, wmma::mem_row_major);
+  }
+  __syncthreads();
+  for (int e = t; e < 512; e += 128)
+    *(float4*)&c[(size_t)(blockIdx.y * 64 + e / 8) * n + blockIdx.x * 64 + $HALF * 32 + e % 8 * 4] =
+        *(const float4*)&out[e / 8 * 36 + e % 8 * 4];
+"""
+    text = FRAGMENTS[: FRAGMENTS.rindex("  for (int j = 0; j < 4; j++) {\n    for")]
+    both = through.replace("$J", "j").replace("$HALF", "0") + "  {" + through.replace("$J", "j + 2").replace("$HALF", "1")
+    one = pieces(text + both + "}}\n")
+    assert one is not None and one.factor == "" and one.layout.turned_b
+    assert pieces(text + both.replace("  __syncthreads();\n  for (int e", "  for (int e") + "}}\n") is None
+    halves = both.replace("*(const float4*)&out[e / 8 * 36 + e % 8 * 4]", "make_float4(0, 0, 0, __half2float(all[e]))")
+    assert pieces(text + halves + "}}\n") is None

@@ -84,14 +84,14 @@ class Matrices(Groups):
             layout = one.layout if one.layout is not None else values[3]
             at = self._uniform(memory.at)
             step = self._uniform(values[2])
-            places = [at + self._place(one, n, step, layout) for n in range(count)]
-            self._put_all(values[0], [self._load(memory.memory, place) for place in places])
+            spots = [self._spot(memory, at + memory.width * self._place(one, n, step, layout)) for n in range(count)]
+            self._put_all(values[0], [self.got(to) for to in spots])
         elif name == "store_matrix_sync":
             one, count = self._fragment(values[1])
             memory, step = self._memory(values[0], one), self._uniform(values[2])
             at = self._uniform(memory.at)
             for n, number in enumerate(self._numbers(values[1])):
-                self._put(memory.memory, at + self._place(one, n, step, values[3]), number)
+                self.put(self._spot(memory, at + memory.width * self._place(one, n, step, values[3])), number)
         else:
             self._multiply(*values)
         return 0
@@ -102,9 +102,16 @@ class Matrices(Groups):
         return self.fragments[to.memory], to.dims[0]
 
     def _memory(self, to: Values, one: Fragment) -> Pointer:
-        if not isinstance(to, Pointer) or to.size != (2 if one.half else 4) or to.memory in self.fragments:
+        if not isinstance(to, Pointer) or to.memory in self.fragments:
+            raise Unplayable("a matrix of other numbers")
+        among = (to.size, to.width, to.each) == (2, 2, 2)  # floats among two-byte numbers
+        if (to.size == 2 and not among) != one.half:
             raise Unplayable("a matrix of other numbers")
         return to
+
+    def _spot(self, memory: Pointer, at: Any) -> Pointer:
+        """So many elements from the beginning of an array."""
+        return Pointer(memory.memory, at, (), memory.width, memory.size, memory.each)
 
     def _uniform(self, value: Values) -> Any:
         """A number that all lanes of a warp have."""

@@ -17,6 +17,7 @@ from kscope.model.lazily import np
 
 LINE = 1024  # bytes: a block's shared memory begins on a multiple of it
 NOBODY = -1
+FLOAT = 2.0**61  # what stands behind a float among two-byte numbers, in place of its other half
 
 
 class _Flight(Struct):
@@ -76,16 +77,34 @@ class Shared(Threads):
     def got(self, to: Pointer) -> Values:
         if to.size == 1 and not to.dims:
             raise Unplayable("bytes as numbers")
-        return super().got(to)
+        found = super().got(to)
+        if isinstance(found, Vector) and (found.size, found.each) == (2, 2):
+            behind = [self.here(part) == FLOAT for part in found.parts[1::2]]
+            if all(one.all() for one in behind):
+                found = Vector(found.parts[::2]) if len(behind) > 1 else found.parts[0]
+            elif any(one.any() for one in behind):
+                raise Unplayable("floats and others in one place")
+        return found
 
     def put(self, to: Pointer, value: Values) -> None:
         if to.size == 1:
             raise Unplayable("bytes as numbers")
         if to.size == 4 and to.width == 1 and isinstance(value, Vector) and self.own_words(to.memory):
             value = bits(value, upper=self.upper)
-        if (to.size, to.width, to.each) == (2, 2, 2) and not isinstance(value, (Vector, Pointer)):
-            value = Vector(both(value, upper=self.upper), 2, 2)
+        if (to.size, to.each) == (2, 2):
+            value = self._in_halves(to, value)
         super().put(to, value)
+
+    def _in_halves(self, to: Pointer, value: Values) -> Values:
+        """What is put into an array of two-byte numbers as something larger: words of two of them, or floats, each a
+        number and a mark behind it."""
+        floats = isinstance(value, Vector) and value.size == 4
+        if floats or (not isinstance(value, (Vector, Pointer)) and np.asarray(value).dtype.kind == "f"):
+            if not to.memory.startswith("["):
+                raise Unplayable("floats among others")
+            parts = value.parts if isinstance(value, Vector) else (value,)
+            return Vector(tuple(x for part in parts for x in (part, FLOAT)), 2, 2)
+        return value if isinstance(value, (Vector, Pointer)) else Vector(both(value, upper=self.upper), 2, 2)
 
     def own_words(self, memory: str) -> bool:
         """Whether it is a thread's own array of whole numbers, which may hold two of two bytes."""
