@@ -359,7 +359,8 @@ def test_results_may_pass_through_the_tiles_as_floats() -> None:
         *(const float4*)&out[e / 8 * 36 + e % 8 * 4];
 """
     text = FRAGMENTS[: FRAGMENTS.rindex("  for (int j = 0; j < 4; j++) {\n    for")]
-    both = through.replace("$J", "j").replace("$HALF", "0") + "  {" + through.replace("$J", "j + 2").replace("$HALF", "1")
+    first, second = (through.replace("$J", j).replace("$HALF", half) for j, half in (("j", "0"), ("j + 2", "1")))
+    both = first + "  {" + second
     one = pieces(text + both + "}}\n")
     assert one is not None and one.factor == "" and one.layout.turned_b
     assert pieces(text + both.replace("  __syncthreads();\n  for (int e", "  for (int e") + "}}\n") is None

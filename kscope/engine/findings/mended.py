@@ -36,7 +36,8 @@ def setting_of(facts: Facts, lines: Lines | None = None) -> Setting:
             texts[file] = kernel.sources.get(file, "").splitlines() or (lines(file) if lines is not None else ())
         return texts[file]
 
-    return Setting(code, embedded, kernel.launch, kernel.name, kernel.device.sms, kernel.demangled or kernel.name)
+    name, us = kernel.demangled or kernel.name, (kernel.duration_ns or 0.0) / 1e3
+    return Setting(code, embedded, kernel.launch, kernel.name, kernel.device.sms, name, us)
 
 
 def of_code(code: Listing, findings: list[Finding], lines: Lines | None) -> list[Finding]:

@@ -38,6 +38,14 @@ def of_part(estimate: Estimate, share: float) -> Estimate:
     return structs.replace(estimate, speedup=point, low=min(estimate.low, point), high=max(high, point))
 
 
+def of_new_time(before_us: float, after_us: float, within: float, capped_by: str) -> Estimate:
+    """What a kernel brings whose time is modelled by itself, not by what the old one waits for; within: times the
+    expected time, either way."""
+    point = before_us / max(after_us, 1e-3)
+    return Estimate(speedup=round(point, 3), low=round(point / within, 3), high=round(point * within, 3),
+                    capped_by=capped_by, kind="modelled")  # fmt: skip
+
+
 def no_higher(estimate: Estimate, roof: float, noise: float) -> Estimate:
     """The same, its upper end no higher than a roof's speed-up allows, but never below the expected one and the noise
     of a measurement (a share of the time)."""

@@ -32,6 +32,8 @@ class Setting(Struct, frozen=True):
     """SMs of the device that it ran on; 0 where it did not run."""
     instance: str = ""
     """Its name with the arguments of its template, where it has them."""
+    us: float = 0.0
+    """Microseconds that it took; 0 where it did not run, or nobody counted."""
 
     @property
     def block(self) -> tuple[int, int, int]:

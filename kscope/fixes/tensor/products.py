@@ -13,13 +13,16 @@ from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.tensor.given import Given, given_product
 from kscope.fixes.tensor.kernels import STATIC, Tile, kernel
 from kscope.fixes.tensor.played import Product, played_product
+from kscope.fixes.tensor.worth import LEAST, of_tiles
 from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.contract.frozen import Estimate
 
 STRIPS, BLOCKS = (4, 2), 3  # tiles that a block makes one behind the other, blocks an SM that are left (judged)
 OLDEST = 80  # compute capability with cp.async and mma.m16n8k16 of both types
 SHALLOW = (Tile(64, 128, 64, 1, (2, 4), 4), Tile(64, 64, 64, 1, (2, 2), 6))
 TILES = (Tile(128, 128, 64, 2, (2, 4), 2), Tile(64, 64, 64, 2, (4, 2), 2))
 """The best of those of one depth that were measured on an H200: products of depth 64, and deeper ones."""
+WAVE_US = {TILES[0]: 108.8}  # that a wave takes to a depth of 4096 (worth.DEPTH; fitted on 443, 65 and 66 us)
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -32,6 +35,9 @@ def fixes(asked: Asked) -> list[Fix]:
     if found is None or tile is None or not whole(setting, given, found):
         return []
     shared = tile.bytes(found.layout, _size(given, found))
+    price = _worth(asked, given, found, tile)
+    if price is not None and price.speedup < LEAST:
+        return []
     return [
         Fix(
             kind="tile",
@@ -42,9 +48,18 @@ def fixes(asked: Asked) -> list[Fix]:
             conditions=conditions(given, found, (tile.rows, tile.strip * tile.cols, tile.deep)),
             proof=[*fused(setting), _loads(setting, given, found, tile)],
             costs=[f"{shared} bytes of shared memory a block" + (", which the host asks for" * (shared > STATIC))],
-            price=asked.finding.estimate if asked.finding.code == "CMP201" else None,  # a tile's is another one's
+            price=price,
         )
     ]  # fmt: skip
+
+
+def _worth(asked: Asked, given: Given, found: Product, tile: Tile) -> Estimate | None:
+    """By the tiles' own time where that was measured; else what the finding says of tensor cores."""
+    setting, depth = asked.setting, depth_of(given, found)
+    if tile in WAVE_US and depth and setting.us:
+        tiles = found.rows // tile.rows * (found.cols // tile.cols) * found.batches
+        return of_tiles(setting, tiles, tile.blocks, WAVE_US[tile], depth)
+    return asked.finding.estimate if asked.finding.code == "CMP201" else None  # a tile's is another one's
 
 
 def whole(setting: Setting, given: Given, found: Product) -> bool:

@@ -11,19 +11,21 @@ from kscope.features.patterns.fma_loops import FMA_OPCODES
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.tensor import worth
 from kscope.fixes.tensor.given import Given
 from kscope.fixes.tensor.played import Product, played_product
 from kscope.fixes.tensor.products import conditions, depth_of, fused, whole
+from kscope.fixes.tensor.worth import of_tiles
 from kscope.fixes.warpgroup.kernels import DEEP, ROWS, THREADS, Tile, kernel
 from kscope.fixes.warpgroup.texts import Texts, made_of, texts
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.kernel import Launch
 
-PLAIN, PRICED = "CMP201", ("CMP201", "CMP202")
+PLAIN = "CMP201"
 WITH_GROUPS = 90  # compute capability whose instructions these are; sm_100 has others
-TILES = {Tile(256, 4, 1): 51.0, Tile(128, 6, 1): 29.4}
-"""Microseconds that blocks of one wave take to a depth of 4096 (measured on an H200: 205 and 235 us for 4096 rows and
-columns; two blocks of three stages an SM took 285)."""
+TILES = {Tile(256, 4, 1): 49.0, Tile(128, 6, 1): 28.4}
+"""Microseconds that blocks of one wave take to a depth of 4096 (worth.DEPTH; measured on an H200: 204 and 235 us for
+4096 rows and columns, worth.STARTS among them; two blocks of three stages an SM took 285)."""
 LEAST = 0.5  # of the SMs that have a block at least (judged)
 SHALLOW = 512  # depth below which filling the stages and storing results is most of the time (judged)
 PAST = 16  # bytes that shared memory may begin behind a line of 1024: played so, as the text asks for no line
@@ -45,6 +47,10 @@ def _made(asked: Asked, text: Texts, fragments: list[Proof]) -> list[Fix]:
     tile = _tile(setting, given, found) if found is not None else None
     if found is None or tile is None or not whole(setting, given, found):
         return []
+    tiles = found.rows // ROWS * (found.cols // tile.cols) * found.batches
+    price = of_tiles(setting, tiles, tile.blocks, TILES[tile], _depth(setting, given, found))
+    if price is not None and price.speedup < worth.LEAST:
+        return []
     code = kernel(given, found, tile)
     again = made_again(given, found, tile, code, text.files[0])
     if again is None:
@@ -59,7 +65,7 @@ def _made(asked: Asked, text: Texts, fragments: list[Proof]) -> list[Fix]:
             conditions=_conditions(given, found, tile, again),
             proof=fragments or fused(setting),
             costs=[f"{tile.bytes} bytes of shared memory a block, which the host asks for"],
-            price=asked.finding.estimate if asked.finding.code in PRICED else None,
+            price=price,
         )
     ]  # fmt: skip
 
@@ -73,13 +79,18 @@ def _by_fragments(setting: Setting) -> list[Proof]:
 def _tile(setting: Setting, given: Given, found: Product) -> Tile | None:
     """The one whose waves take least, of those that divide the result."""
     depth, times = depth_of(given, found), {}
-    counted = _counted(setting) / (found.rows * found.cols * found.batches)
     for tile, wave in TILES.items():
         tiles = found.rows // ROWS * (found.cols // tile.cols) * found.batches
         even = not (found.rows % ROWS or found.cols % tile.cols or depth % DEEP)
         if even and tiles >= LEAST * setting.sms:
             times[tile] = wave * -(-tiles // (setting.sms * tile.blocks))
-    return min(times, key=lambda tile: times[tile]) if times and (depth or counted) >= SHALLOW else None
+    deep = _depth(setting, given, found) >= SHALLOW
+    return min(times, key=lambda tile: times[tile]) if times and deep else None
+
+
+def _depth(setting: Setting, given: Given, found: Product) -> int:
+    """What the text or the launch says of it, or as many multiplications as were made for each result."""
+    return depth_of(given, found) or int(_counted(setting) / (found.rows * found.cols * found.batches))
 
 
 def _counted(setting: Setting) -> float:
