@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kscope.fixes.atomics.reading import Kernel, read
-from kscope.fixes.given.text import Text
+from kscope.fixes.given.text import Text, indented
 from kscope.fixes.order.by_way import last_store, same, ways
 from kscope.fixes.order.pieces import element
 from kscope.fixes.order.sorting import sorting
-from kscope.fixes.order.whole import indented
 from tests.support.with_sources import changes
 
 HEAD = "__global__ void step(const int* __restrict__ kind, const float* __restrict__ x, float* y, float* z, int n) {\n"

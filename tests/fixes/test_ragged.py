@@ -96,15 +96,15 @@ def test_a_wrong_search_or_a_missing_barrier_is_seen() -> None:
     for old, new in (
         ("(thread_n + 1) * skip_n", "thread_n * skip_n"),
         ("row_n < end_n;", "row_n <= end_n;"),
-        ("    __syncthreads();\n    for", "    for"),
+        ("    __syncthreads();\n    if", "    if"),
         ("    __syncthreads();\n  }", "  }"),
-        ("at_n + 16 + step_n", "at_n + 15 + step_n"),
-        ("at_n + 16 + 16 <= to_n", "at_n + 16 <= to_n"),
+        ("at_n + 8 + step_n", "at_n + 7 + step_n"),
+        ("at_n + 8 + 8 <= to_n", "at_n + 8 <= to_n"),
         ("first[blockIdx.x] == first[blockIdx.x + 1]", "false"),  # runs without rows
         ("if (run_n == left_n) { s_left_n = s; } else {", "{"),
-        ("1] > to_n ? run_n : -1", "1] > to_n + 99 ? run_n : -1"),
+        ("1] > to_n ? end_run_n", "1] > to_n + 99 ? end_run_n"),
         ("+ 1 == end_n - begin_n", "+ 2 == end_n - begin_n"),  # words stay for the next launch
-        ("1ull);\n  __syncthreads();", "1ull);"),
+        ("= turn_n;\n  __syncthreads();", "= turn_n;"),
         ("tile_n + 64;\n      for", "stop_n;\n      for"),
         ("first[of_n] > tile_n ? first[of_n] : tile_n", "first[of_n]"),
     ):

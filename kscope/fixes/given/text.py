@@ -232,3 +232,13 @@ def shape(sides: Sequence[int]) -> str:
     """A grid or a block, as a launch has it."""
     used = max((n for n, side in enumerate(sides, 1) if side > 1), default=1)
     return f"dim3({', '.join(str(side) for side in sides[:used])})" if used > 1 else str(sides[0])
+
+
+def indented(code: str) -> str:
+    """A body's lines, none of them empty, each within its brackets."""
+    out, depth = [], 0
+    for line in (one.strip() for one in code.split("\n") if one.strip()):
+        inside = depth - (line[0] == "}")
+        out.append(f"{'  ' * max(0, inside)}{line}")
+        depth += line.count("{") - line.count("}")
+    return "\n".join(out)

@@ -12,10 +12,10 @@ from kscope.features.patterns.loop_parallelism import elements_a_pass
 from kscope.fixes.atomics.reading import Kernel, kernel_of, statements
 from kscope.fixes.given.conditions import not_written, proved
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import closing, statement_end
+from kscope.fixes.given.text import closing, indented, statement_end
 from kscope.fixes.order.alike import CELLS, Side, alike, called, pointers
 from kscope.fixes.order.pieces import changed_in, sliced
-from kscope.fixes.order.whole import body_edits, declared, indented, named
+from kscope.fixes.order.whole import body_edits, declared, named
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.lazily import np
 

@@ -12,10 +12,10 @@ from kscope.fixes.atomics.reading import Kernel, kernel_of, statements, uniform
 from kscope.fixes.given.conditions import not_written, proved
 from kscope.fixes.given.rewrite import Call, calls_of
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Loop, loops, shape
+from kscope.fixes.given.text import Loop, indented, loops, shape
 from kscope.fixes.order.alike import CELLS, CONSTANT, Side, alike, called, pointers
 from kscope.fixes.order.pieces import MEETS, flat, sliced
-from kscope.fixes.order.whole import body_edits, declared, indented, named
+from kscope.fixes.order.whole import body_edits, declared, named
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.lazily import np
 

@@ -12,9 +12,9 @@ from msgspec import Struct
 from kscope.fixes.atomics.reading import Kernel
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.played import Rules, play
-from kscope.fixes.given.text import closing
+from kscope.fixes.given.text import closing, indented
 from kscope.fixes.order.alike import MATH, called, known, memory_of, pointers
-from kscope.fixes.order.whole import indented, named
+from kscope.fixes.order.whole import named
 from kscope.model.lazily import np
 
 THREADS = 256  # of a block of the small kernel

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from kscope.fixes.given.text import indented
 from kscope.fixes.order.pieces import Element
-from kscope.fixes.order.whole import indented, named
+from kscope.fixes.order.whole import named
 
 _TAKEN = (
     "round_n", "block_n", "way_count", "way_of", "place_of", "lane_n", "way_n", "same_n", "mine_n", "ones_n", "going_n",

@@ -13,10 +13,10 @@ from kscope.fixes.given.conditions import reads, shown
 from kscope.fixes.given.rewrite import Call, calls_of
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import constants, evaluated
-from kscope.fixes.given.text import closing, shape
+from kscope.fixes.given.text import closing, indented, shape
 from kscope.fixes.memory import tickets
 from kscope.fixes.order.alike import CELLS, Side, alike, pointers
-from kscope.fixes.order.whole import Declared, body_edits, declared, indented, named
+from kscope.fixes.order.whole import Declared, body_edits, declared, named
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.lazily import np
 

@@ -66,13 +66,3 @@ def body_edits(setting: Setting, text: Text, span: tuple[int, int], new: str) ->
         Edit(file=text.file, line=n, was=lines[n - 1], becomes=f"{head}{new}{rest}" if n == numbers[0] else "")
         for n in numbers
     ]
-
-
-def indented(code: str) -> str:
-    """A body's lines, none of them empty, each within its brackets."""
-    out, depth = [], 0
-    for line in (one.strip() for one in code.split("\n") if one.strip()):
-        inside = depth - (line[0] == "}")
-        out.append(f"{'  ' * max(0, inside)}{line}")
-        depth += line.count("{") - line.count("}")
-    return "\n".join(out)

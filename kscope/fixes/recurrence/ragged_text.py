@@ -6,15 +6,15 @@ import re
 
 from msgspec import Struct
 
-from kscope.fixes.given.text import Span
-from kscope.fixes.order.whole import indented
+from kscope.fixes.given.text import Span, indented
 from kscope.fixes.recurrence.linear import bare
 from kscope.fixes.recurrence.serial import Serial, Update
 
-AT_ONCE = 16  # values of a thread that are on their way while as many are added (judged)
+AT_ONCE = 8  # values of a thread that are on their way while as many are added (judged)
 TILE = 64  # rows of a block, at least: runs are looked up for so many at a time (judged)
 ADD, STORE = "atomicAdd(&{to}, {value});", "{to} = {value};"
 FLAG = "2147483648ull"  # of a run's word: below it who came, above who added
+TWICE = "4294967296ull"
 LEFT = "{}_left_n"  # what a sum is called that began in front of a block
 
 
@@ -36,7 +36,8 @@ def spans(found: Runs) -> list[Span]:
         "  const int runs_n = gridDim.x, blocks_n = runs_n * gridDim.y, threads_n = blockDim.x * blockDim.y;\n"
         "  const int thread_n = threadIdx.y * blockDim.x + threadIdx.x;\n"
         f"  const {kind} first_n = {array}[0], rows_n = {array}[runs_n] - first_n;\n"
-        f"  const {kind} per_n = ((rows_n + blocks_n - 1) / blocks_n + {TILE - 1}) / {TILE} * {TILE};\n"
+        f"  const {kind} per_n = rows_n <= ({kind})blocks_n * {TILE} ? {TILE} : "
+        f"((rows_n + blocks_n - 1) / blocks_n + {TILE - 1}) / {TILE} * {TILE};\n"
         f"  const {kind} from_n = first_n + per_n * ({kind})(blockIdx.y * runs_n + blockIdx.x);\n"
         f"  const {kind} to_n = from_n + per_n < first_n + rows_n ? from_n + per_n : first_n + rows_n;\n"
         f"  int run_n = 0;\n  {inner}\n}}"
@@ -80,28 +81,37 @@ def _end(found: Runs) -> str:
     """What a block has at last, and of the run that began in front of it: who comes first to a run stores, and the
     others wait for that and add."""
     array, name, kind = found.array, parts(found), found.one.loop.kind
-    return f"""const int first_part_n = run_n == left_n ? -1 : left_n;
-const int last_part_n = run_n == left_n || {array}[run_n + 1] > to_n ? run_n : -1;
-if (last_part_n < 0) {{ {_stored(found, STORE, "run_n")} }}
+    return f"""if (last_part_n < 0) {{ {_stored(found, STORE, "run_n")} }}
 volatile unsigned long long* came_n = {name};
 __shared__ unsigned long long before_n[2];
-const int mine_n = thread_n == 0 ? first_part_n : thread_n == 1 ? last_part_n : -1;
-if (mine_n >= 0) before_n[thread_n] = atomicAdd(&{name}[mine_n], 1ull);
+if (mine_n >= 0) before_n[thread_n] = turn_n;
 __syncthreads();
 if (first_part_n >= 0 && before_n[0] % {FLAG} == 0) {{ {_stored(found, STORE, "first_part_n", LEFT)} }}
 if (last_part_n >= 0 && before_n[1] % {FLAG} == 0) {{ {_stored(found, STORE, "last_part_n")} }}
 __syncthreads();
-if (mine_n >= 0 && before_n[thread_n] % {FLAG} == 0) {{ __threadfence(); atomicAdd(&{name}[mine_n], {FLAG}); }}
+if (mine_n >= 0 && turn_n % {FLAG} == 0) {{ __threadfence(); atomicAdd(&{name}[mine_n], {FLAG}); }}
 __syncthreads();
-if (mine_n >= 0 && before_n[thread_n] % {FLAG} > 0) {{
+if (mine_n >= 0 && turn_n % {FLAG} > 0) {{
+const {kind} begin_n = ({array}[mine_n] - first_n) / per_n, end_n = ({array}[mine_n + 1] - 1 - first_n) / per_n;
 while (came_n[mine_n] / {FLAG} % 2 == 0) ;
 __threadfence();
-const {kind} begin_n = ({array}[mine_n] - first_n) / per_n, end_n = ({array}[mine_n + 1] - 1 - first_n) / per_n;
-if (atomicAdd(&{name}[mine_n], {2 * int(FLAG[:-3])}ull) / {2 * int(FLAG[:-3])}ull + 1 == end_n - begin_n) {name}[mine_n] = 0;
+if (atomicAdd(&{name}[mine_n], {TWICE}) / {TWICE} + 1 == end_n - begin_n) {name}[mine_n] = 0;
 }}
 __syncthreads();
 if (first_part_n >= 0 && before_n[0] % {FLAG} > 0) {{ {_stored(found, ADD, "first_part_n", LEFT)} }}
-if (last_part_n >= 0 && before_n[1] % {FLAG} > 0) {{ {_stored(found, ADD, "last_part_n")} }}"""  # noqa: E501
+if (last_part_n >= 0 && before_n[1] % {FLAG} > 0) {{ {_stored(found, ADD, "last_part_n")} }}"""
+
+
+def _turns(found: Runs) -> str:
+    """Which runs a block has parts of, and who comes to them: asked for before the rows are added."""
+    array = found.array
+    return f"""if (stop_n == to_n) {{
+const int end_run_n = run_of_n[to_n - 1 - tile_n];
+first_part_n = end_run_n == left_n ? -1 : left_n;
+last_part_n = end_run_n == left_n || {array}[end_run_n + 1] > to_n ? end_run_n : -1;
+mine_n = thread_n == 0 ? first_part_n : thread_n == 1 ? last_part_n : -1;
+if (mine_n >= 0) turn_n = atomicAdd(&{parts(found)}[mine_n], 1ull);
+}}"""
 
 
 def _together(found: Runs) -> tuple[str, str] | None:
@@ -143,17 +153,19 @@ def _together(found: Runs) -> tuple[str, str] | None:
         f"__shared__ int run_of_n[{TILE}];\n  {' '.join(values)}\n"
         f"  {load('value', 'from_n')}\n  {_search(array)}\n"
         f"const int left_n = {array}[run_n] < from_n ? run_n : -1; {left}\n"
+        "int first_part_n = -1, last_part_n = -1, mine_n = -1; unsigned long long turn_n = 0;\n"
         f"  for ({kind} tile_n = from_n; tile_n < to_n; tile_n += {TILE}) {{\n"
         f"    const {kind} stop_n = tile_n + {TILE} < to_n ? tile_n + {TILE} : to_n;\n"
         f"    for (int of_n = run_n + thread_n; of_n < runs_n && {array}[of_n] < stop_n; of_n += threads_n) {{\n"
         f"      const {kind} begin_n = {array}[of_n] > tile_n ? {array}[of_n] : tile_n;\n"
         f"      const {kind} end_n = {array}[of_n + 1] < stop_n ? {array}[of_n + 1] : tile_n + {TILE};\n"
         f"      for ({kind} row_n = begin_n; row_n < end_n; row_n++) run_of_n[row_n - tile_n] = of_n;\n"
-        "    }\n    __syncthreads();\n"
+        f"    }}\n    __syncthreads();\n{_turns(found)}\n"
         f"    for ({kind} at_n = tile_n; at_n < stop_n; at_n += {many}) {{\n"
         f"    {load('next', f'at_n + {many}')}\n"
-        f"      #pragma unroll\n      {each} {{\n        const int of_n = run_of_n[at_n - tile_n + step_n];\n"
-        f"        if (of_n != run_n) {{ {flush} {zero} run_n = of_n; }}\n"
+        f"int rows_of_n[{many}];\n#pragma unroll\n{each} {{ rows_of_n[step_n] = run_of_n[at_n - tile_n + step_n]; }}\n"
+        f"      #pragma unroll\n      {each} {{\n"
+        f"        if (rows_of_n[step_n] != run_n) {{ {flush} {zero} run_n = rows_of_n[step_n]; }}\n"
         f"        {' '.join(add)}\n      }}\n"
         f"      #pragma unroll\n      {each} {{ {' '.join(keep)} }}\n    }}\n"
         f"    __syncthreads();\n  }}\n{_end(found)}"
