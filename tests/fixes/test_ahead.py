@@ -64,6 +64,16 @@ ADVANCED = """ {
     q += 0;
   }
 }"""
+PASSED = """ {
+  float s = 0;
+  for (int i = threadIdx.x; i < n; i++) {
+    if (i % 7 == step) continue;
+    const int j = i * 2 % n;
+    if (i % 3) { s += x[j]; } else s -= at[j];
+    s *= 0.5f;
+  }
+  y[blockIdx.x * 64 + threadIdx.x] = s;
+}"""
 MAIN = """
 #include "cuda_on_cpu.h"
 #include <cstdio>
@@ -102,7 +112,8 @@ def changed(body: str, times: int) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("body", "times"), [(STRIDED, 4), (LED, 4), (CARRIED, 4), (ADVANCED, 2)], ids=["strided", "led", "carried", "on"]
+    ("body", "times"), [(STRIDED, 4), (LED, 4), (CARRIED, 4), (ADVANCED, 2), (PASSED, 4)],
+    ids=["strided", "led", "carried", "on", "passed"],
 )
 def test_results_are_the_same_to_the_last_bit(body: str, times: int, tmp_path: Path) -> None:
     """Run on the processor, a thread for each of a block."""
@@ -128,6 +139,15 @@ def test_what_is_loaded_ahead() -> None:
     assert held(LED) == [("at[(i + 70) % n]", 0, ""), ("x[to % n]", 1, "")]
     test = "(m == NULL) || !(*m)"
     assert held(ADVANCED) == [("*p", 0, test), ("(step) ? (*(p + 1)) : 0.f", 0, test)]
+
+
+def test_loads_of_members_and_behind_a_test() -> None:
+    assert held(PASSED) == [("x[j]", 0, "!(i % 7 == step) i % 3"), ("at[j]", 0, "!(i % 7 == step) !(i % 3)")]
+    head = "template <int N> __global__ void k(const Args<float, N> p, float* y, int n)"
+    body = " { float s = 0; const auto* q = p.in + blockIdx.x;\n for (int i = 0; i < n; i++) s += p.w[i] * q[i]; }"
+    assert [h.text for one in found(body, head) for h in one.held] == ["q[i]", "p.w[i]"]
+    given = found(body.replace("s +=", "put(p); s +="), head)
+    assert not [h.text for one in given for h in one.held if "p" in h.text]
 
 
 def test_rounds_behind_the_last_load_what_the_last_one_loads() -> None:

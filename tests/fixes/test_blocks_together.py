@@ -121,3 +121,24 @@ def test_a_load_behind_a_store_asks_for_arrays_apart() -> None:
 )
 def test_what_is_not_understood_is_left(step: str) -> None:
     assert [h for h in held(f" {{ int i = blockIdx.x * 64 + threadIdx.x; {step} }}") if h[0] == "x[i]"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "guard"),
+    [
+        ("if (i < n) y[i] = x[i];", "if (i < n)"),
+        ("if (i >= n || j >= 7) { return; } y[i] = x[i];", "if (i >= n || j >= 7)"),
+        ("if (i >= n && j >= 7) return; y[i] = x[i];", ""),  # with a j below, what is behind n works
+        ("if (i < n || j < 7) y[i] = x[i];", ""),
+        ("if (n < i) y[i] = x[i];", ""),
+        ("if (n - i < 7) y[i] = x[i];", ""),
+        ("if (i % 8 < n) y[i] = x[i];", ""),
+        ("y[0] = 1; if (i < n) y[i] = x[i];", ""),
+        ("if (i < n) { y[i] = x[i]; } y[i] = 3;", ""),
+        ("if (j >= n) return; y[i] = x[i];", ""),  # not by the block's place
+        ("if (i < n * (int)blockIdx.x) y[i] = x[i];", ""),
+    ],
+)
+def test_blocks_behind_the_last_have_nothing_to_do(body: str, guard: str) -> None:
+    (one,) = found(f" {{ int i = blockIdx.x * 64 + threadIdx.x, j = threadIdx.y; {body} }}")
+    assert one.guard == guard

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from kscope.fixes.atomics.reading import changed, statements
+from kscope.fixes.flight.guards import guard
 from kscope.fixes.flight.heads import Head
 from kscope.fixes.flight.held import Held, Step
 from kscope.fixes.flight.names import pointers
@@ -24,6 +25,7 @@ from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 TIMES = (4, 2)  # blocks that become one, as LAT302 counts them; fewer where registers would cost warps
 MOST = 0.5  # of what the finding's loads wait that those which go first do, from which its promise is theirs (judged)
+MANY = 8  # blocks of the new launch along an axis, from which one that is partly empty costs little (judged)
 COPIES = 6  # registers for places of several elements (judged)
 BLOCK = "block_n"
 _MEETS = re.compile(
@@ -34,13 +36,15 @@ _MEETS = re.compile(
 
 class Body(Struct, frozen=True):
     """A kernel whose blocks along an axis can be one. `span`: of its body with the braces;
-    `behind`: whether a load stands behind what may store."""
+    `behind`: whether a load stands behind what may store; `guard`: the
+    test of their place that all of their work is under."""
 
     axis: str
     span: tuple[int, int]
     held: tuple[Held, ...]
     steps: tuple[Step, ...]
     behind: bool
+    guard: str
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -51,10 +55,11 @@ def fixes(asked: Asked) -> list[Fix]:
     if not asked_here(setting.code, text, "CTAID") or "elements a thread" not in asked.finding.fix:
         return []
     shares = {x.pc: x.share or 0.0 for x in asked.finding.locations}
-    for one in bodies(text.code, setting.name, setting.lines(text.file)):
+    every = bodies(text.code, setting.name, setting.lines(text.file))
+    for one in sorted(every, key=lambda b: launch.grid["xyz".index(b.axis)] % TIMES[0] > 0):  # even ones first
         loads = _loads(setting, text, one)
         waits = sum(shares.get(setting.code[i].pc, 0.0) for i in loads)
-        times = _times(setting, one.axis, loads) if waits >= MOST * sum(shares.values()) else 0
+        times = _times(setting, one, loads) if waits >= MOST * sum(shares.values()) else 0
         edits = spans_edited(setting, text, spans(text.code, one, times)) if times else []
         if edits:
             return [_fix(asked, one, edits, loads, times)]
@@ -65,7 +70,14 @@ def _fix(asked: Asked, one: Body, edits: list[Edit], loads: list[int], times: in
     setting, launch, axis = asked.setting, asked.setting.launch, one.axis
     assert launch is not None
     along = launch.grid["xyz".index(axis)]
-    grid = [n // times if a == axis else n for a, n in zip("xyz", launch.grid, strict=True)]
+    grid = [-(-n // times) if a == axis else n for a, n in zip("xyz", launch.grid, strict=True)]
+    even = proved("the blocks come out even", "launch", launch.grid, f"{along} is a multiple of {times}")
+    every = Condition(holds=f"every launch has a multiple of {times} blocks along {axis}", state="check")
+    if one.guard:
+        even = reads("blocks behind the last have nothing to do", f"all of their work is under {one.guard}")
+        why = "one that ends later would do more"
+        every = Condition(holds=f"the last block along {axis} ends where the data do, in each launch", state="check",
+                          why=why)  # fmt: skip
     shared = [str(launch.shared_dynamic)] if launch.shared_dynamic else []
     start = f"// launch: {setting.name}<<<{', '.join([shape(grid), shape(launch.block), *shared])}>>>(...)"
     above = code_above(one.held)
@@ -75,9 +87,9 @@ def _fix(asked: Asked, one: Body, edits: list[Edit], loads: list[int], times: in
         language="cuda",
         code=f"{above}\n{start}" if above else start,
         edits=edits,
-        parameters={"blocks": times, f"grid.{axis}": along // times},
+        parameters={"blocks": times, f"grid.{axis}": -(-along // times)},
         conditions=[
-            proved("the blocks come out even", "launch", launch.grid, f"{along} is a multiple of {times}"),
+            even,
             proved("threads share nothing and meet nowhere", "code", len(setting.code),
                    "no shared memory, barriers or atomics among them, nor in what they call"),
             reads("a block takes nothing from another one",
@@ -85,7 +97,7 @@ def _fix(asked: Asked, one: Body, edits: list[Edit], loads: list[int], times: in
             *(not_written(setting.code, loads) if one.behind else ()),
             Condition(holds=f"registers hold {times} elements' values without spills", state="check",
                       why="kscope fix --check on the new cubin"),
-            Condition(holds=f"every launch has a multiple of {times} blocks along {axis}", state="check"),
+            every,
         ],
         proof=[
             Proof(what="loads of a thread on their way together", before=len(loads), after=len(loads) * times,
@@ -106,7 +118,7 @@ def bodies(code: str, name: str, lines: Sequence[str]) -> list[Body]:
         return []
     body, words = code[opening + 1 : end], set(re.findall(r"\w+", code))
     inside = statements(code, opening + 1, end)
-    known = pointers(code[start.end() : close], "")
+    known = pointers(code[start.end() : close], "", body)
     given = re.findall(r"(\w+)\s*(?=[,)]|\[|=)", code[start.end() : close + 1])
     if inside is None or _MEETS.search(body) or {N, BLOCK} & words or AHEAD in code:
         return []
@@ -121,7 +133,9 @@ def bodies(code: str, name: str, lines: Sequence[str]) -> list[Body]:
         head = Head(None, "", "", (opening, opening + 1), (opening, end + 1), tuple(inside), opening)
         reader = Reader(code, head, [], known, lines, blocks=True)
         if reader.read(head.inside):
-            out.append(Body(axis, (opening, end + 1), tuple(reader.held), tuple(reader.steps), reader.behind))
+            under = guard(code, inside, reader.steps, axis)
+            found = tuple(reader.held), tuple(reader.steps)
+            out.append(Body(axis, (opening, end + 1), *found, reader.behind, under))
     return out
 
 
@@ -154,18 +168,19 @@ def _words(setting: Setting, loads: list[int]) -> int:
     return sum(math.ceil(setting.code.classes[i].bytes / 4) for i in loads)
 
 
-def _times(setting: Setting, axis: str, loads: list[int]) -> int:
-    """How many blocks come out even, leave the device full and cost no warps; 0 for none."""
+def _times(setting: Setting, one: Body, loads: list[int]) -> int:
+    """How many blocks come out even or end where the data do, leave the device full and cost no warps; 0 for none."""
     launch, was, now = setting.launch, setting.occupancy(), setting.registers
     meets = setting.code.where(
         lambda ins, op: op.space in ("shared", "local") or op.access in ("atomic", "reduction") or "barrier" in op.kind
     )  # fmt: skip
     if launch is None or was is None or now is None or not loads or meets:
         return 0
-    along, slots = launch.grid["xyz".index(axis)], was.blocks * setting.sms
+    along, slots = launch.grid["xyz".index(one.axis)], was.blocks * setting.sms
     for times in TIMES:
         then = setting.occupancy(registers=now + times * _words(setting, loads) + COPIES)
-        even = along % times == 0 and launch.blocks // times >= WAVES * slots
-        if even and then is not None and then.blocks >= was.blocks:
+        even = along % times == 0 or (bool(one.guard) and along >= MANY * times)
+        full = launch.blocks // times >= WAVES * slots
+        if even and full and then is not None and then.blocks >= was.blocks:
             return times
     return 0

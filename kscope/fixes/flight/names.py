@@ -16,24 +16,37 @@ _POINTER = re.compile(
     r"(?<=[;{}])\s*(?:const\s+)?(?:auto\b\s*(?:const\s+)?(?P<way>\*?)|[\w:]+(?:<[\w\s,:]*>)?(?:\s+(?:const|int|long|char|short))*\s*"
     r"(?P<star>\*))[\s*]*(?:const\s+)?(?:__restrict(?:__)?\s+)?(?P<name>[A-Za-z_]\w*)\s*=(?P<value>[^;]*);"
 )
+_BY_VALUE = re.compile(r"\s*([\w:]+)(?:<.*>)?\s+(\w+)\s*", re.S)
 _PLACE = re.compile(r"\s*[&(]*\s*\w+\s*[+[][^?]*|.*NULL.*", re.S)
 
 
-def pointers(head: str, body: str) -> dict[str, str]:
+def pointers(head: str, body: str, uses: str) -> dict[str, str]:
     """Pointers into global memory by their names, with their elements' type where it is a plain one: a kernel's
-    parameters (head: what its brackets hold), and what is made of them."""
+    parameters (head: what its brackets hold), what is made of them in the body so far, and members of structures that
+    it uses."""
     out: dict[str, str] = {}
     for one in split_declarators(head):
         bare = re.sub(r"\b(?:const|__restrict__|__restrict|restrict|volatile)\b", " ", one)
         named = re.fullmatch(r"\s*([\w:]+(?:<.*>)?(?:\s+\w+)*?)\s*(?:\*\s*(\w+)|\b(\w+)\s*\[\s*\])\s*", bare, re.S)
         if named is not None and "volatile" not in one:
             out[named[2] or named[3]] = " ".join(named[1].split())
+    out |= dict.fromkeys(_members(head, uses), "")
     for match in _POINTER.finditer(body):
-        first = [n for n in NAME.findall(match["value"]) if n in out]
+        first = [n for n in out if re.search(rf"(?<![\w.>]){re.escape(n)}\b", match["value"])]
         plain = match["star"] or match["way"] or _PLACE.fullmatch(match["value"])
         if first and plain and "->" not in match["value"]:
             out[match["name"]] = ""
     return {n: k if k in SIZES else "" for n, k in out.items()}
+
+
+def _members(head: str, body: str) -> list[str]:
+    """Pointers and arrays that structures have which are handed over by value: with an index, or added to."""
+    out = list[str]()
+    for one in split_declarators(head):
+        named = _BY_VALUE.fullmatch(re.sub(r"\b(?:const|__grid_constant__)\b", " ", one))
+        if named is not None and named[1] not in SIZES and not re.search(rf"(?<![\w.>]){named[2]}\b(?!\s*\.)", body):
+            out += re.findall(rf"(?<![\w.>])({named[2]}(?:\.\w+)+)\s*[\[+]", body)
+    return list(dict.fromkeys(out))
 
 
 def given(body: str, lines: Sequence[str]) -> set[str]:

@@ -16,6 +16,7 @@ from kscope.fixes.thread.split import returns
 
 N, AHEAD = "round_n", "_ahead"
 _LEAVES = re.compile(r"if\s*\((?P<test>[^{};]*)\)\s*(?:\{\s*return\s*;\s*\}|return\s*;)")
+_PASSES = re.compile(_LEAVES.pattern.replace("return", "continue"))
 _GOES = re.compile(r"\b(?:continue|return|break)\b")
 _CONDITIONAL = re.compile(r"\?|&&|\|\|")
 _DECLARED = re.compile(
@@ -24,7 +25,7 @@ _DECLARED = re.compile(
 )
 _SET = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=(?!=)(?P<value>[^=;]+);", re.S)
 _WORDS = {"const", "auto", "sizeof", "static_cast", "true", "false", "nullptr", "NULL", "unsigned", "signed", "return"}
-_ARRAY = re.compile(r"(?<![\w.>])([A-Za-z_]\w*)\s*\[")
+_ARRAY = re.compile(r"(?<![\w.>])([A-Za-z_]\w*(?:\.\w+)*)\s*\[")
 _STAR = re.compile(
     r"(?:(?<=[(,=?:!<>+\-{;])|^|\breturn)\s*(?P<star>\*)\s*(?:(?P<name>[A-Za-z_]\w*)\b(?!\s*[\[(.\-+])|\()"
 )
@@ -80,7 +81,7 @@ class Reader:
         """Statements up to the first that the loop goes on by, or that ends a round; whether any load is held."""
         for span in spans:
             text = self.code[slice(*span)]
-            left = _LEAVES.fullmatch(text) if self.blocks else None
+            left = (_LEAVES if self.blocks else _PASSES).fullmatch(text)
             if left is not None:
                 test = self._asked(left["test"], test) or ()
                 if not test:
@@ -242,7 +243,7 @@ class Reader:
 
     def _name(self, base: str) -> str:
         used = {h.name for h in self.held}
-        return next(n for k in range(99) if (n := f"{base}{AHEAD}{k or ''}") not in used)
+        return next(n for k in range(99) if (n := f"{base.replace('.', '_')}{AHEAD}{k or ''}") not in used)
 
     def _level(self, text: str, *, memory: bool = False) -> int | None:
         """How many loads a text waits for, where it is made of what the loop goes on by, of what stays and of what

@@ -39,7 +39,7 @@ def rounds(code: str, name: str, lines: Sequence[str]) -> Iterator[Rounds]:
         on = going(code, head)
         if not on or _NEVER.search(body) or N in code or AHEAD in code or "_now" in code:
             continue
-        known = pointers(code[start.end() : close], code[opening : head.span[0]])
+        known = pointers(code[start.end() : close], code[opening : head.span[0]], code[opening:])
         reader = Reader(code, head, on, known, lines)
         if reader.tested() and reader.read(head.inside):
             yield Rounds(head, tuple(on), tuple(reader.held), tuple(reader.steps))
