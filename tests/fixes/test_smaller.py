@@ -9,6 +9,7 @@ from msgspec import structs
 from kscope.engine.findings.mended import setting_of
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.setting import Setting
+from kscope.fixes.tiling.hidden import hides_places
 from kscope.fixes.tiling.smaller import _played, pieces, spans
 from tests.support.with_sources import ABOVE, changes
 from tools.fixes_pairs import facts
@@ -69,6 +70,23 @@ def test_blocks_that_are_left() -> None:
     assert pieces(tail(shared_dynamic=0)) is None  # it does now
     assert pieces(tail(registers=64)) is None  # as many threads as before
     assert pieces(tail(block=(48, 1, 1))) is None  # no whole warps
+
+
+@pytest.mark.parametrize(
+    ("above", "used", "hides"),
+    [
+        ("#define ME (blockIdx.x * 64 + threadIdx.x)", "int i = ME;", True),
+        ("#define AT threadIdx.x\n#define ME(n) (AT + n)", "int i = ME(3);", True),
+        ("#define ROW \\\n  blockIdx.y", "int i = ROW;", True),
+        ("#define ROWS 64", "int i = ROWS;", False),
+        ("constexpr int ROWS = 64, COLS = 3;", "int i = ROWS * COLS;", False),
+        ("#include \"places.h\"", "int i = MY_PLACE;", True),
+        ("", "float v = -FLT_MAX, w = INFINITY;", False),
+        ("template <int BLOCK, typename ACC>", "ACC v = BLOCK;", False),
+    ],
+)
+def test_places_behind_a_macro(above: str, used: str, hides: bool) -> None:
+    assert hides_places([*above.split("\n"), used], used) == hides
 
 
 def test_each_thread_is_there_once() -> None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Span, Text, kernel_text, shape, spans_edited
+from kscope.fixes.tiling.hidden import hides_places
 from kscope.fixes.work.several import asked_here
 from kscope.isa.abi import abi
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -40,6 +41,8 @@ class Pieces(Struct, frozen=True):
 def fixes(asked: Asked) -> list[Fix]:
     setting, launch, text = asked.setting, asked.setting.launch, kernel_text(asked.setting)
     if text is None or launch is None or launch.block[1] * launch.block[2] > 1 or max(launch.cluster) > 1:
+        return []
+    if hides_places(setting.lines(text.file), text.code):
         return []
     one = pieces(setting)
     edits = spans_edited(setting, text, spans(text.code, one.count)) if one is not None else []

@@ -11,6 +11,7 @@ from kscope.fixes.atomics.reading import Kernel, returning, uniform
 from kscope.fixes.given.called import functions
 from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Loop, blanked, loops
+from kscope.fixes.tiling.hidden import hides_places
 
 COUNTERS = ("int", "unsigned", "size_t", "long long")
 EXACT = ("int", "unsigned", "unsigned int", "unsigned long long")
@@ -152,6 +153,7 @@ def _known(kernel: Kernel) -> bool:
     strange = any(_TOGETHER.search(text) or re.search(r"\bblockIdx\b", text) for text in texts)
     strange = strange or any("*" in p and not re.match(r"\s*const\b", p) for h in heads for p in h.split(","))
     calls = (called | inner) - known.keys() - PURE
+    strange = strange or hides_places(kernel.lines, kernel.text.code)
     return not strange and not calls and not re.search(r"[(,]\s*&(?!&)", _bare(kernel.body))
 
 
