@@ -7,7 +7,6 @@ from typing import Any
 from msgspec import structs
 
 from kscope.fixes.given.grammar import Node, Unplayable
-from kscope.fixes.given.lanes_played import WARP
 from kscope.fixes.given.source import SIZES
 from kscope.fixes.roles.functions import computed, meant
 from kscope.fixes.roles.lanes import Lanes, merged
@@ -70,7 +69,7 @@ class Expressions(Lanes):
             self.on = was & (test == (op == "&&"))
         elif any(True for _ in _calls(right)):
             raise Unplayable("a call that data decide")
-        b = self.truth(self.value(right)) if self.on.any() else np.zeros(WARP, dtype=bool)
+        b = self.truth(self.value(right)) if self.on.any() else self.nobody
         self.on = was
         if test is None or b is None:
             return UNKNOWN

@@ -22,6 +22,8 @@ _HALF = ("half", "__half", "__nv_bfloat16", "bf16")
 def _quotient(a: Any, b: Any) -> Any:
     if type(a) is int and type(b) is int:
         return UNKNOWN if not b else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    if type(b) is int and b > 0 and (a >= 0).all():
+        return a // b
     if np.any(np.asarray(b) == 0):
         return UNKNOWN
     found = np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
@@ -58,7 +60,7 @@ def computed(op: str, *given: Any) -> Any:
         return UNKNOWN
     found = _TWO[op](*given) if len(given) == 2 else _ONE[op](*given)
     if found is UNKNOWN or (hasattr(found, "shape") and found.shape):
-        return found if found is UNKNOWN or found.dtype == np.int64 else found.astype(np.int64)
+        return found if found is UNKNOWN or found.dtype.kind == "i" else found.astype(np.int64)
     return int(found) if abs(int(found)) < _LARGE else UNKNOWN
 
 

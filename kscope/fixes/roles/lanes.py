@@ -39,7 +39,8 @@ class Lanes:
     def __init__(self, kernel: Kernel, names: Mapping[str, Any], shared: Shared) -> None:
         self.kernel, self.shared = kernel, shared
         self.events: list[Event] = []
-        self.alive = np.ones(WARP, dtype=bool)
+        self.everyone, self.nobody = np.ones(WARP, dtype=bool), np.zeros(WARP, dtype=bool)
+        self.alive = self.everyone
         self.on, self.left = self.alive, np.zeros(WARP, dtype=bool)  # left: a loop, a round, a function
         self.broken = self.continued = self.returned = self.left
         self.names: dict[str, Any] = dict(names)
@@ -70,6 +71,8 @@ class Lanes:
             return None
         if isinstance(value, (Tried, Failed)):
             raise Unplayable("a try that may fail")
+        if type(value) is int:
+            return self.everyone if value else self.nobody
         return np.broadcast_to(np.asarray(value) != 0, (WARP,))
 
     def whole(self) -> bool:

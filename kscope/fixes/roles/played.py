@@ -46,7 +46,7 @@ def plays(kernel: Kernel, launch: Launch) -> list[Warps]:
 def _more(kernel: Kernel, launch: Launch, value: int) -> list[Warps]:
     """The last block, and the first one for numbers that nothing divides, where the kernel as it is may have them."""
     tried = [events(kernel, launch, value, last=True)]
-    for other in (value + 1, value + 7):
+    for other in (value + 1,):
         try:
             warps = events(kernel, launch, other)
             Order(warps).run()

@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import structs
 
 from kscope.fixes.given.grammar import Node, Unplayable
-from kscope.fixes.given.lanes_played import WARP
 from kscope.fixes.given.source import SIZES
 from kscope.fixes.roles.assembly import CALL
 from kscope.fixes.roles.events import Met, Stopped
@@ -78,7 +77,7 @@ class Warp(Expressions):
     def _do_for(self, node: Node) -> None:
         names, was, around = self.names, self.on, (self.broken, self.continued)
         self.names = Scope(names)
-        self.broken = self.continued = np.zeros(WARP, dtype=bool)
+        self.broken = self.continued = self.nobody
         self.run(node[1])
         begun = len(self.events)
         while True:
@@ -94,7 +93,7 @@ class Warp(Expressions):
                 break
             self.run(node[4])
             self.left = self.left & ~self.continued
-            self.on, self.continued = self.on | self.continued, np.zeros(WARP, dtype=bool)
+            self.on, self.continued = self.on | self.continued, self.nobody
             if self.on.any():
                 self.value(node[3])
         self.left = self.left & ~self.broken
@@ -107,14 +106,14 @@ class Warp(Expressions):
             self.broken = self.broken | self.on
         else:
             self.continued = self.continued | self.on
-        self.on = np.zeros(WARP, dtype=bool)
+        self.on = self.nobody
 
     def _do_return(self, node: Node) -> None:
         if node[1] is not None:
             self.result = self._mixed(self.value(node[1]), self.result)
         self.left, self.returned = self.left | self.on, self.returned | self.on
         self.alive = self.alive & ~self.on if not self.deep else self.alive
-        self.on = np.zeros(WARP, dtype=bool)
+        self.on = self.nobody
 
     def _do_declare(self, node: Node) -> None:
         kind, shared = node[1], node[3]
@@ -173,7 +172,7 @@ class Warp(Expressions):
             names[f"{p.name}#"] = p.kind
         kept = (self.names, self.taken, self.on, self.left, self.returned, self.result)
         self.names, self.taken, self.result, self.deep = names, one.taken, NEVER, self.deep + 1
-        self.left = self.returned = np.zeros(WARP, dtype=bool)
+        self.left = self.returned = self.nobody
         self.run(one.body)
         result, self.deep = UNKNOWN if self.result is NEVER else self.result, self.deep - 1
         self.names, self.taken, self.on, self.left, self.returned, self.result = kept
