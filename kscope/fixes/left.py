@@ -11,6 +11,7 @@ from kscope.fixes.packed.extremes import LOOKED, looked_through
 from kscope.fixes.packed.quads import pairs_stored
 from kscope.fixes.pipeline.batched import waits_one_by_one
 from kscope.fixes.roles.delays import CLOCKS, clocks_in_loops
+from kscope.fixes.strided.passed import not_passed
 from kscope.fixes.template.chain import a_round, one_chain
 from kscope.fixes.thread.first import BEHIND, all_behind
 from kscope.fixes.thread.results import narrow_ones
@@ -63,6 +64,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM112", "jam"): ("words loaded a multiplication, in all loops", counted.loaded_in_all),
     ("MEM112", "register"): ("loads of shared memory narrower than 16 bytes", narrow_ones),
     ("MEM112", "hoist"): (LOOKED, looked_through),
+    ("MEM101", "tile"): ("stores of records that do not pass through shared memory", not_passed),
     ("MEM101", "register"): ("stores of four bytes a lane", pairs_stored),
     ("MEM101", "jam"): ("warp loads a product of fragments", counted.loads_a_product),
     ("MEM114", "register"): ("stores of sums that are kept in memory", counted.kept_stores),

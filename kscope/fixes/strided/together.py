@@ -84,7 +84,7 @@ def _fix(
     mine = sorted({i for x in found for i in x.stores})
     whole, passed = (any((piece_of(x.size) == x.size) is yes for x in found) for yes in (True, False))
     return Fix(
-        kind="lane_mapping",
+        kind="tile" if costs else "vector_access",
         title=f"records of {names} {PASSED if costs else WHOLLY}",
         language="cuda",
         code="\n".join([*([TOGETHER] if passed else []), *([WHOLE_RECORD] if whole else [])]),
