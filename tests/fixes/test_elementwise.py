@@ -10,7 +10,8 @@ import pytest
 from kscope.fixes.thread.accesses import elements_at_once
 from kscope.fixes.thread.element_types import instantiated
 from kscope.fixes.thread.elements import elements
-from kscope.fixes.thread.elementwise import _covered, _dense, _launched, spans
+from kscope.fixes.thread.elementwise import spans
+from kscope.fixes.thread.launched import covered, dense, launched
 
 INDEX = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
 
@@ -127,11 +128,11 @@ def test_a_name_that_is_taken_is_not_taken_again() -> None:
     ],
 )
 def test_the_new_launch_does_each_element_once(start: str, done: bool) -> None:
-    assert (_covered(start, 4, of_blocks=True) > 0) is done
+    assert (covered(start, 4, of_blocks=True) > 0) is done
 
 
 @pytest.mark.parametrize(
-    ("start", "step", "dense"),
+    ("start", "step", "all_of_them"),
     [
         ("threadIdx.x", "blockDim.x", True),
         ("blockIdx.x*blockDim.x+threadIdx.x", "gridDim.x*blockDim.x", True),
@@ -142,8 +143,8 @@ def test_the_new_launch_does_each_element_once(start: str, done: bool) -> None:
         ("threadIdx.x/2", "blockDim.x", False),
     ],
 )
-def test_a_loop_begins_with_the_first_elements(start: str, step: str, dense: bool) -> None:
-    assert _dense(start, step) is dense
+def test_a_loop_begins_with_the_first_elements(start: str, step: str, all_of_them: bool) -> None:
+    assert dense(start, step) is all_of_them
 
 
 def test_a_template_s_names_are_what_the_instance_says() -> None:
@@ -220,14 +221,38 @@ def test_an_index_is_what_it_was_given_last() -> None:
 def test_a_block_s_number_serves_for_the_element_alone(lines: list[str], stays: bool) -> None:
     text = kernel(INDEX, *lines)
     (one,) = elements(text)
-    assert (_launched(one, text, (64, 2, 1), (128, 1, 1), 4) is None) is stays
+    assert (launched(one, text, (64, 2, 1), (128, 1, 1), 4) is None) is stays
 
 
 def test_a_row_a_block_has_fewer_threads() -> None:
     text = kernel("  int i = threadIdx.x;", "  if (i < n) out[blockIdx.x * n + i] = a[i];")
     (one,) = elements(text)
-    launched = _launched(one, text, (64, 2, 1), (512, 1, 1), 4)
-    assert launched is not None and launched[:2] == ((64, 2, 1), (128, 1, 1))
+    now = launched(one, text, (64, 2, 1), (512, 1, 1), 4)
+    assert now is not None and now[:2] == ((64, 2, 1), (128, 1, 1))
     wide = text.replace("blockIdx.x * n", "blockIdx.x * blockDim.x")
     (one,) = elements(wide)
-    assert _launched(one, wide, (64, 2, 1), (512, 1, 1), 4) is None
+    assert launched(one, wide, (64, 2, 1), (512, 1, 1), 4) is None
+
+
+def test_a_loop_that_libraries_name_is_the_grid_s() -> None:
+    head = "const float* a, float* out, const int n"
+    text = kernel("  CUDA_KERNEL_LOOP(i, n) {", "    out[i] = a[i];", "  }", head=head)
+    (one,) = elements(text)
+    assert (one.kind, one.bound, one.step) == ("int", "n", "blockDim.x * gridDim.x")
+    new = rewritten(text)
+    assert "CUDA_KERNEL_LOOP" not in new
+    assert "for (int i = i_whole + ((blockIdx.x * blockDim.x + threadIdx.x)); i < n; i += blockDim.x * grid" in new
+    far = kernel("  CUDA_KERNEL_LOOP(i, rows * columns) {", "    out[i] = a[i];", "  }")
+    assert next(elements(far)).kind == "long long"
+
+
+@pytest.mark.parametrize(
+    ("lines", "same"),
+    [
+        (["  if (i < n) out[i] = a[i];"], True),
+        (["  if (i < n) out[i] = a[i] * t;"], False),
+    ],
+)  # fmt: skip
+def test_the_thread_s_number_has_a_name(lines: list[str], same: bool) -> None:
+    index = ["  const int t = threadIdx.x;", "  int i = blockIdx.x * blockDim.x + t;"]
+    assert (len(rows(kernel(*index, *lines))) == 1) is same

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from kscope.fixes.atomics.reading import changed
-from kscope.fixes.given.text import closing, loops, plain, statement_end
+from kscope.fixes.given.text import Loop, closing, loops, plain, statement_end
 from kscope.fixes.thread.side_by_side import STRANGE, Row, rows_of
 
 _TYPE = (
@@ -18,6 +18,9 @@ _TYPE = (
     r"|[A-Z]\w*)"
 )
 _DECLARED = re.compile(rf"(?<![\w.])(?P<type>{_TYPE})\s+(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<from>[^;,=]+)(?=[;,])")
+_NAMED = re.compile(
+    r"\b(?:\w*_)?KERNEL_LOOP(?:_1D|_TYPE)?\s*\(\s*(?P<name>[A-Za-z_]\w*)\s*,\s*(?P<end>[\w.\s*()>-]+?)\s*\)\s*(?=\{)"
+)
 _GUARD = re.compile(r"\bif\s*\(")
 Shape = Literal["if", "return", "loop"]
 
@@ -55,7 +58,8 @@ def _of_threads(code: str, opened: int) -> Elements | None:
     """One element a thread."""
     inside = code[opened:]
     for made in _DECLARED.finditer(code, opened):
-        if "threadIdx.x" not in made["from"] or inside.count("threadIdx.x") != 1 or loops(code):
+        of_thread = "threadIdx.x" in plain(made["from"], code[opened : made.start()])
+        if not of_thread or inside.count("threadIdx.x") != 1 or loops(code) or _alias(inside, made["name"]):
             continue
         name = made["name"]
         if changed(inside, name) != 1:
@@ -76,9 +80,15 @@ def _of_threads(code: str, opened: int) -> Elements | None:
     return None
 
 
+def _alias(inside: str, name: str) -> bool:
+    """Whether a name serves for another's value alone, as the thread's number for the element's does."""
+    again = [m.start() for m in re.finditer(rf"(?<![\w.>]){name}\b", inside)]
+    return len(again) == 2 and any(m.start("from") <= again[1] < m.end("from") for m in _DECLARED.finditer(inside))
+
+
 def _of_loops(code: str, opened: int) -> Iterator[Elements]:
     """Rounds of a loop over the threads of the block or of the grid."""
-    for loop in loops(code):
+    for loop in [*loops(code), *_named_loops(code, opened)]:
         before = code[: loop.span[0]].rstrip()
         start, step = plain(loop.start, code[opened:]), loop.step.partition("+=")[2].strip()
         if loop.span[0] < opened or "threadIdx.x" not in start or not step or before[-1:] not in ("{", "}", ";"):
@@ -91,6 +101,19 @@ def _of_loops(code: str, opened: int) -> Iterator[Elements]:
                 "loop", loop.kind, loop.name, loop.start, loop.end, "", loop.span, loop.span, loop.body, rows[0], step,
                 rows[1],
             )  # fmt: skip
+
+
+def _named_loops(code: str, opened: int) -> Iterator[Loop]:
+    """`CUDA_KERNEL_LOOP(i, n) { .. }`, as libraries call the loop of a grid's threads over n elements."""
+    for match in _NAMED.finditer(code, opened):
+        bound = match["end"].strip()
+        end = statement_end(code, match.end())
+        if end is None or bound.count("(") != bound.count(")"):
+            continue
+        kind = "int" if re.search(rf"\bint\s+{re.escape(bound)}\s*[,)]", code[:opened]) else "long long"
+        start = "(blockIdx.x * blockDim.x + threadIdx.x)"
+        yield Loop(kind, match["name"], start, bound, f"{match['name']} += blockDim.x * gridDim.x", match.span(),
+                   (match.end(), end))  # fmt: skip
 
 
 def _guarded(

@@ -5,35 +5,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import chain, product
 
 from msgspec import Struct, structs
 
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.source import evaluated
 from kscope.fixes.given.text import Span, Text, by_lines, kernel_text, plain, shape, spans_edited
 from kscope.fixes.memory.neighbours import SEVERAL
 from kscope.fixes.thread.accesses import all_of, elements_at_once, fewer, made_by, narrow, widest
 from kscope.fixes.thread.element_types import instantiated
 from kscope.fixes.thread.elements import Elements, elements
+from kscope.fixes.thread.launched import elsewhere, launched
 from kscope.fixes.thread.side_by_side import Row
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 ALIGNED = (
     "template <class V> __device__ bool aligned(const void* p) { return reinterpret_cast<size_t>(p) % sizeof(V) == 0; }"
 )
-LEAST_BLOCK = 32  # threads that a block is made no smaller than: a warp
-_BUILTIN = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*([xyz])\b")
 
 
 class _Taken(Struct, frozen=True):
-    """A piece of text with its accesses, of which a thread makes `count` at once."""
+    """A piece of text with its accesses, of which a thread makes `count` at once, in so many times `fewer` blocks."""
 
     one: Elements
     here: tuple[int, ...]
     count: int
+    fewer: int = 1
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -61,27 +59,41 @@ def _taken(
     mine = made_by(setting, text, one, beside)
     if not mine:
         return None
-    count = elements_at_once(one, types, widest(setting, mine))
+    count = most = elements_at_once(one, types, widest(setting, mine))
     if one.shape == "loop":
         count = fewer(setting, mine, count)
+        if count < 2 <= most and _of_grid(setting, text.code, one, most):
+            return _Taken(one, tuple(mine), most, most)
     return _Taken(one, tuple(mine), count) if count > 1 else None
+
+
+def _of_grid(setting: Setting, code: str, one: Elements, count: int) -> bool:
+    """Whether the threads of the grid share a loop whose rounds are one or so, and so many times fewer fill the device
+    as well; nothing else in the kernel hangs on how many blocks there are."""
+    before = code[code.find("{") : one.declared[0]]
+    start, step = plain(one.start, before), plain(one.step, before)
+    over = "blockIdx.x" in start and "gridDim.x" in step
+    enough = setting.launch is not None and setting.launch.grid[0] >= count * max(1, setting.sms)
+    return over and enough and not elsewhere(one, code, ("blockIdx.x", "gridDim.x"))
 
 
 def _fix(asked: Asked, text: Text, taken: Sequence[_Taken]) -> Fix | None:
     setting, launch, code = asked.setting, asked.setting.launch, asked.setting.code
     assert launch is not None
-    launched = [_launched(x.one, text.code, launch.grid, launch.block, x.count) for x in taken]
-    ran = [x[2] for x in launched if x is not None]
-    if len(ran) < len(taken) or launched[0] is None:
+    every = [launched(x.one, text.code, launch.grid, launch.block, x.count) for x in taken]
+    ran = [x[2] for x in every if x is not None]
+    blocks = {x.fewer for x in taken}
+    if len(ran) < len(taken) or every[0] is None or (len(taken) > 1 and blocks != {1}):
         return None
-    grid, block, _ = launched[0]
+    grid, block, _ = every[0]
+    grid = (-(-grid[0] // blocks.pop()), *grid[1:])
     changed = [s for n, x in enumerate(taken, 1) for s in spans(text.code, x.one, x.count, n)]
     edits = spans_edited(setting, text, by_lines(text.code, changed))
     if not edits:
         return None
     names = list(dict.fromkeys(row.name for x in taken for row in x.one.rows))
     here = [i for x in taken for i in x.here]
-    moved, count = taken[0].one.shape != "loop", max(x.count for x in taken)
+    moved, count = (grid, block) != (launch.grid, launch.block), max(x.count for x in taken)
     stated = f"\n// launch: {setting.name}<<<{shape(grid)}, {shape(block)}>>>(...), {count} elements a thread"
     return Fix(
         kind="neighbours",
@@ -96,7 +108,7 @@ def _fix(asked: Asked, text: Text, taken: Sequence[_Taken]) -> Fix | None:
             shown(min(ran) > 0, "each element is done once, by whole accesses or one by one", "values", sum(ran),
                   "indices written out for grids, blocks and bounds of several sizes"),
             reads("where an array starts at no multiple of the access, all is done one by one", "it is asked for"),
-            *_asked_of_reader(taken, names),
+            *_asked_of_reader(text.code, taken, names),
         ],
         proof=[Proof(what="warp loads and stores", before=total(code.executed, here),
                      after=sum(total(code.executed, list(x.here)) / x.count for x in taken), unit="inst",
@@ -107,16 +119,23 @@ def _fix(asked: Asked, text: Text, taken: Sequence[_Taken]) -> Fix | None:
     )  # fmt: skip
 
 
-def _asked_of_reader(taken: Sequence[_Taken], names: Sequence[str]) -> list[Condition]:
+def _asked_of_reader(code: str, taken: Sequence[_Taken], names: Sequence[str]) -> list[Condition]:
     rows = [row for x in taken for row in x.one.rows]
     kept = ["the order of the sums does not matter", "a thread's elements are others"]
     outs, others = ([n for n in names if any(r.name == n and r.written is w for r in rows)] for w in (True, False))
     overlap = f"{' and '.join(outs)} overlap{'s' * (len(outs) == 1)} none of {', '.join(others)}, unless at one element"
+    named = next((code[slice(*x.one.declared)].strip() for x in taken if not _for(code, x.one)), "")
     return [
+        *([Condition(holds=f"{named} is the loop of the grid's threads over so many elements", state="check",
+                     why="as libraries call it; its text is elsewhere")] if named else []),
         *([Condition(holds=kept[0], state="check", why=kept[1])] if any(x.one.sums for x in taken) else []),
         *([Condition(holds=overlap, state="check", why="an element is read before its neighbours are written")]
           if outs and others else []),
     ]  # fmt: skip
+
+
+def _for(code: str, one: Elements) -> bool:
+    return one.shape != "loop" or code.startswith("for", one.declared[0])
 
 
 def spans(code: str, one: Elements, count: int, number: int = 1) -> list[Span]:
@@ -198,100 +217,3 @@ def _done(body: str, one: Elements, rows: tuple[Row, ...], k: str) -> str:
 
 def _moved(text: str, name: str, k: str) -> str:
     return re.sub(rf"(?<![\w.>]){name}\b", f"({name} + {k})", text)
-
-
-def _launched(
-    one: Elements, code: str, grid: tuple[int, ...], block: tuple[int, ...], count: int
-) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:  # fmt: skip
-    """(grid, block, indices that were written out) with so many elements a thread: fewer blocks along x, or fewer
-    threads where there is one; None where the index is not seen to go over all elements then."""
-    start = plain(one.start, code[code.find("{") : one.declared[0]])
-    if one.shape == "loop":
-        step = plain(one.step, code[code.find("{") : one.declared[0]])
-        return (grid, block, _rounds(count)) if _dense(start, step) else None
-    of_blocks = re.search(r"\bblockIdx\s*\.\s*x\b", start) is not None and grid[0] >= count
-    if not of_blocks and block[0] < LEAST_BLOCK * count:
-        return None
-    if _elsewhere(one, code, ("blockIdx.x", "gridDim.x") if of_blocks else ("blockDim.x",)):
-        return None
-    tried = _covered(start, count, of_blocks=of_blocks)
-    if not tried:
-        return None
-    if of_blocks:
-        return (-(-grid[0] // count), *grid[1:]), block, tried
-    return grid, (-(-block[0] // count // LEAST_BLOCK) * LEAST_BLOCK, *block[1:]), tried
-
-
-def _elsewhere(one: Elements, code: str, words: tuple[str, ...]) -> bool:
-    """Whether what is another number with the new launch serves for more than the element's."""
-    text = code[code.find("{") : one.declared[0]] + code[one.declared[1] :]
-    for made in re.finditer(r"\b(?:[A-Za-z_]\w*\s+)+([A-Za-z_]\w*)\s*=(?!=)[^;,]*;", text):
-        if re.search(rf"\b{made[1]}\b", one.start) and len(re.findall(rf"(?<![\w.>]){made[1]}\b", text)) == 1:
-            text = text.replace(made[0], "")
-    return any(word in re.sub(r"\s*\.\s*", ".", text) for word in words)
-
-
-def _dense(start: str, step: str) -> bool:
-    """Whether the threads that share a loop begin with the elements from 0 on, as many as a round takes: of the block,
-    of the grid or of a warp."""
-    for sides in ((3, 64), (5, 96)):
-        first, by = _indices(start, sides, 1), _indices(step, sides, 1)
-        if first is None or by is None or len(set(by[0])) != 1:
-            return False
-        together, found = by[0][0], sorted(first[0])
-        if together < 1 or found != sorted([*range(together)] * (len(found) // together)):
-            return False
-    return True
-
-
-def _covered(start: str, count: int, *, of_blocks: bool) -> int:
-    """How many elements were written out, if each that a thread of the old launch has is one of the new launch's,
-    once; 0 otherwise."""
-    tried = 0
-    flat = re.search(r"\b(?:blockIdx|threadIdx)\s*\.\s*[yz]\b", start) is not None
-    own = not re.search(r"\bblockIdx\s*\.\s*x\b", start)  # a row a block
-    for blocks, threads, rest in ((8, 32, 1), (9, 32, 2), (8 * count, 96, 3)):
-        if own:
-            blocks, threads = 1, threads * count
-        new = (-(-blocks // count), threads) if of_blocks else (blocks, threads // count)
-        before = _indices(start, (blocks, threads), rest)
-        after = _indices(start, new, rest)
-        if before is None or after is None:
-            return 0
-        for old, now in [([*chain(*before)], [*chain(*after)])] if flat else zip(before, after, strict=True):
-            done = [n * count + k for n in now for k in range(count)]
-            if len(set(done)) != len(done) or not set(old) <= set(done) or len(set(old)) != len(old):
-                return 0
-            tried += len(done)
-    return tried
-
-
-def _indices(start: str, sides: tuple[int, int], rest: int) -> list[list[int]] | None:
-    """Values of an index for all blocks and threads along x, for each place along y."""
-    out = []
-    for y in range(rest):
-        row: list[int] = []
-        for block, thread in product(range(sides[0]), range(sides[1])):
-            known = {"blockIdx_x": block, "threadIdx_x": thread, "gridDim_x": sides[0], "blockDim_x": sides[1],
-                     "blockIdx_y": y, "gridDim_y": rest, "blockDim_y": 1, "threadIdx_y": 0, "blockIdx_z": 0,
-                     "gridDim_z": 1, "blockDim_z": 1, "threadIdx_z": 0}  # fmt: skip
-            value = evaluated(_BUILTIN.sub(r"\1_\2", start), known)
-            if value is None:
-                return None
-            row.append(value)
-        out.append(row)
-    return out
-
-
-def _rounds(count: int) -> int:
-    """How many elements were written out, if whole accesses up to the last multiple and the rest one by one do each of
-    them once; 0 otherwise."""
-    tried = 0
-    for bound, threads in product(range(4 * count + 3), (1, 2, 5)):
-        whole = bound // count * count
-        done = [i + k for t in range(threads) for i in range(t * count, whole, threads * count) for k in range(count)]
-        done += [i for t in range(threads) for i in range(whole + t, bound, threads)]
-        if sorted(done) != list(range(bound)):
-            return 0
-        tried += len(done)
-    return tried
