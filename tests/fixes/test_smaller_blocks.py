@@ -44,3 +44,10 @@ def test_no_more_is_promised_than_warps() -> None:
     price = smaller._price(found, 1.5)
     assert price is not None and (price.speedup, price.low, price.high) == (1.5, 1.1, 2.5)
     assert smaller._price(None, 2.0) is None
+
+
+def test_loops_over_the_grid_by_a_macro() -> None:
+    code = "__global__ void k(int n, float* x) { CUDA_1D_KERNEL_LOOP(i, n) { x[i] *= 2; } }"
+    assert smaller.counted(code, "x") and not smaller.counted(code, "y")
+    assert not smaller.counted(code.replace("x[i] *= 2", "x[i] = blockIdx.x"), "x")
+    assert not smaller.counted(code.replace("CUDA_1D_KERNEL_LOOP", "MY_LOOP"), "x")

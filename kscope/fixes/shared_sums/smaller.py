@@ -16,38 +16,72 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.contract.frozen import Estimate
 
 LARGE = 512  # threads of a block, below which smaller ones are not tried (judged)
+_LOOP = re.compile(r"\b(?:CUDA|GPU|HIP)_(?:1D_)?KERNEL_LOOP(?:_TYPE)?\s*\(")
+"""Macros of this name are a loop over the grid by all its threads."""
+
+FEWEST = 64  # threads of a block where many SMs have none
+TOGETHER = ("SHFL", "VOTE", "MATCH", "REDUX")
 LEAST, MOST = 128, 1 << 16  # threads of the new ones; blocks along y and z (CUDA C++ Programming Guide)
 
 
 def fixes(asked: Asked) -> list[Fix]:
     """For work of different lengths: what others gain by the room nobody has counted."""
-    return _smaller(asked, priced=False)
+    n = _axis(asked, LARGE)
+    if n is None:
+        return []
+    times, warps = _times(asked, n)
+    return _smaller(asked, n, times, warps, "room for others as soon as they are done")
 
 
 def fuller(asked: Asked) -> list[Fix]:
     """For an SM that holds few warps: blocks that fit into what is left of its registers."""
-    return _smaller(asked, priced=True)
-
-
-def _smaller(asked: Asked, *, priced: bool) -> list[Fix]:
-    setting, launch, text = asked.setting, asked.setting.launch, kernel_text(asked.setting)
-    if text is None or launch is None or launch.threads < LARGE or setting.shared:
+    n = _axis(asked, LARGE)
+    if n is None:
         return []
-    axis = max("xyz", key=lambda a: launch.block["xyz".index(a)])
-    n = "xyz".index(axis)
     times, warps = _times(asked, n)
-    more = warps[1] / max(1, warps[0])
-    if times < 2 or (priced and more <= 1) or not any_shape(asked, [n]) or not counted(clear(text.code), axis):
+    if warps[1] <= warps[0]:
         return []
-    if n and launch.grid[n] * times >= MOST:
+    made = _smaller(asked, n, times, warps, f"{warps[1]} warps an SM instead of {warps[0]}")
+    return [structs.replace(x, price=_price(asked.finding.estimate, warps[1] / max(1, warps[0]))) for x in made]
+
+
+def spread(asked: Asked) -> list[Fix]:
+    """For SMs that get no block: as many more blocks as give each one, of two warps at least."""
+    launch, n = asked.setting.launch, _axis(asked, 2 * FEWEST)
+    if n is None or launch is None or launch.blocks >= asked.setting.sms:
+        return []
+    times = 1
+    while launch.blocks * times < asked.setting.sms and launch.block[n] % (2 * times) == 0:
+        if launch.threads // (2 * times) < FEWEST:
+            break
+        times *= 2
+    busy = [min(k, asked.setting.sms) for k in (launch.blocks, launch.blocks * times)]
+    made = _smaller(asked, n, times, (0, 0), f"{busy[1]} SMs have some instead of {busy[0]}")
+    proof = Proof(what="SMs that have a block", before=busy[0], after=busy[1], unit="SMs", how="blocks go round the SMs")
+    return [structs.replace(x, proof=[proof]) for x in made]
+
+
+def _axis(asked: Asked, least: int) -> int | None:
+    """Along which axis blocks can be cut: the longest of theirs, where the kernel lets it."""
+    setting, launch, text = asked.setting, asked.setting.launch, kernel_text(asked.setting)
+    if text is None or launch is None or launch.threads < least or setting.shared:
+        return None
+    n = max(range(3), key=lambda k: launch.block[k])
+    whole = any_shape(asked, [n]) and not setting.code.where(lambda ins, op: ins.opcode in TOGETHER)
+    return n if whole and counted(clear(text.code), "xyz"[n]) else None
+
+
+def _smaller(asked: Asked, n: int, times: int, warps: tuple[int, int], why: str) -> list[Fix]:
+    setting, launch, axis = asked.setting, asked.setting.launch, "xyz"[n]
+    if launch is None or times < 2 or launch.threads // times % 32 or (n and launch.grid[n] * times >= MOST):
         return []
     block = [side // times if k == n else side for k, side in enumerate(launch.block)]
     grid = [side * times if k == n else side for k, side in enumerate(launch.grid)]
-    was, will = (" x ".join(map(str, shape)) for shape in (launch.block, block))
+    was, will = (" x ".join(map(str, side)).removesuffix(" x 1").removesuffix(" x 1") for side in (launch.block, block))
     return [
         Fix(
             kind="block_size",
-            title=f"blocks of {will} threads instead of {was}: room for others as soon as they are done",
+            title=f"blocks of {will} threads instead of {was}: {why}",
             language="cuda",
             code=f"dim3 block({', '.join(map(str, block))}), grid({', '.join(map(str, grid))});",
             parameters={f"block.{axis}": block[n], f"grid.{axis}": grid[n]},
@@ -63,10 +97,11 @@ def _smaller(asked: Asked, *, priced: bool) -> list[Fix]:
                       before=launch.threads, after=launch.threads // times, unit="threads",
                       how="a block's place is free when all of it is done"),
                 *([Proof(what="warps that an SM holds", before=warps[0], after=warps[1], unit="warps",
-                         how="registers, shared memory and slots of the SM (arch/sm.toml)")] if more > 1 else []),
+                         how="registers, shared memory and slots of the SM (arch/sm.toml)")]
+                  if warps[1] > warps[0] else []),
             ],
             costs=[f"{times} times the blocks to start"],
-            price=_price(asked.finding.estimate, more) if priced else None,
+            price=None,
         )
     ]  # fmt: skip
 
@@ -98,6 +133,8 @@ def counted(code: str, axis: str) -> bool:
     """Whether a kernel asks for its block's place along one axis of the grid only as the place times the block's size
     plus the thread's: so many blocks more, each smaller, have the same threads."""
     body = code[code.find("{") :]
+    if axis == "x" and _LOOP.search(body):
+        return not re.search(r"\b(?:blockIdx|blockDim|threadIdx|gridDim|__shared__|__sync\w*|\w+_sync)\b", body)
     named = re.search(rf"=\s*(?:blockDim|threadIdx|blockIdx)\s*\.\s*{axis}\s*[;,]", body)
     if named is not None or re.search(rf"\b(?:__shared__|__sync\w*|\w+_sync)\b|\bgridDim\s*\.\s*{axis}", body):
         return False
