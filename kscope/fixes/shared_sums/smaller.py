@@ -57,7 +57,7 @@ def spread(asked: Asked) -> list[Fix]:
         times *= 2
     busy = [min(k, asked.setting.sms) for k in (launch.blocks, launch.blocks * times)]
     made = _smaller(asked, n, times, (0, 0), f"{busy[1]} SMs have some instead of {busy[0]}")
-    proof = Proof(what="SMs that have a block", before=busy[0], after=busy[1], unit="SMs", how="blocks go round the SMs")
+    proof = Proof(what="SMs that have a block", before=busy[0], after=busy[1], unit="SMs", how="blocks go round them")
     return [structs.replace(x, proof=[proof]) for x in made]
 
 
