@@ -14,6 +14,7 @@ from kscope.model.contract.fixes import Condition, Fix
 from kscope.model.faults import show_traceback
 
 MOST = 3  # fixes of one finding that are shown: the best first
+ALONE = ("neighbours", "aggregate")
 MAKERS: dict[str, tuple[str, ...]] = {
     "MEM101": ("memory.lane_mapping:fixes", "memory.vectors:fixes", "memory.rows:fixes", "memory.records:fixes",
                "memory.staged:fixes", "memory.turned:fixes", "strided.wholes:fixes", "strided.together:fixes",
@@ -115,8 +116,8 @@ def _made(setting: Setting, finding: Finding) -> list[Fix]:
             found += make(Asked(setting, finding))
         except Exception as error:  # a change that cannot be computed must not cost the finding
             show_traceback(error)
-    # What takes several neighbours at once is printed in one way alone.
-    found = [f for n, f in enumerate(found) if f.kind != "neighbours" or f.kind not in {g.kind for g in found[:n]}]
+    # What takes several neighbours at once, or puts atomics together, is printed in one way alone.
+    found = [f for n, f in enumerate(found) if f.kind not in ALONE or f.kind not in {g.kind for g in found[:n]}]
     return [_placed(setting, f) for f in found if f.printable or f.refused][:MOST]
 
 

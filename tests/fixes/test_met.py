@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from kscope.engine.findings.mended import setting_of
 from kscope.fixes.atomics import regions
+from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Text
 from kscope.fixes.shared_sums import lanes, met
-from tests.support.with_sources import changes
-
-TITLE = "lanes that meet at one place"
+from kscope.model.contract.fixes import Fix
+from tests.support.with_sources import ABOVE, BELOW, changes, diagnosed
+from tools.fixes_pairs import facts
 
 
 def found(code: str) -> list[tuple[str, str]]:
@@ -21,16 +23,26 @@ def found(code: str) -> list[tuple[str, str]]:
     return [(met._name(one), one.address) for one in met._atomics(Text("f.cu", 1, code))]
 
 
+def met_in(case: str) -> list[Fix]:
+    """Of a capture, whatever else is proposed for it."""
+    (finding,) = [f for f in diagnosed(case).findings if f.code == "MEM109"]
+    return met.fixes(Asked(setting_of(facts(case), lambda file: ABOVE(file) or BELOW(file)), finding))
+
+
 def test_a_table_that_blocks_add_to() -> None:
-    fix = next(x for x in changes("atomics.slow", "MEM109") if x.title.startswith(TITLE))
+    (fix,) = met_in("atomics.slow")
     assert fix.edits and all("_lanes(" in e.becomes for e in fix.edits)
     assert fix.proof[0].before >= 2 * fix.proof[0].after > 0
     assert "__match_any_sync" in fix.code and fix.price is not None
 
 
-@pytest.mark.parametrize("case", ["atomics.fast", "best.warp", "embed_grad.scatter"])
-def test_lanes_that_do_not_meet_are_left(case: str) -> None:
-    assert not [x for x in changes(case, "MEM109") if x.title.startswith(TITLE)]
+def test_what_a_block_puts_together_goes_first() -> None:
+    (fix,) = changes("best.each", "MEM109")
+    assert fix.title != met_in("best.each")[0].title
+
+
+def test_lanes_that_do_not_meet_are_left() -> None:
+    assert not met_in("embed_grad.scatter")
 
 
 def test_what_stands_alone_and_what_is_used() -> None:

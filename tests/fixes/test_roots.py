@@ -20,7 +20,7 @@ def becomes(code: str) -> str:
     ("was", "new"),
     [
         ("double d; y = 1.0 / sqrt(d);", "double d; y = rsqrt(d);"),
-        ("float d; y = -a / sqrtf(d * d) + 1;", "float d; y = -a * rsqrtf(d * d) + 1;"),
+        ("float d; y = -a / sqrt(d * d) + 1;", "float d; y = -a * rsqrt(d * d) + 1;"),
         ("real d; y = 0.1 / std::sqrt(d);", "real d; y = 0.1 * rsqrt(d);"),
         ("double d; { const double r = sqrt(d + 1); x += a / r; y += b / r; }",
          "double d; { const double r = rsqrt(d + 1); x += a * r; y += b * r; }"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kscope.fixes.shared_sums import smaller
-from kscope.model.contract.frozen import Estimate
 
 CODE = """__global__ void k(const int2* runs, int many, float* out) {
   int run = blockIdx.y * blockDim.y + threadIdx.y, part = threadIdx.x;
@@ -37,13 +36,6 @@ def test_rows_of_a_block() -> None:
 )
 def test_what_asks_for_the_block(was: str, new: str) -> None:
     assert was in CODE and not smaller.counted(CODE.replace(was, new), "y")
-
-
-def test_no_more_is_promised_than_warps() -> None:
-    found = Estimate(speedup=1.97, low=1.1, high=2.5, capped_by="", kind="modelled")
-    price = smaller._price(found, 1.5)
-    assert price is not None and (price.speedup, price.low, price.high) == (1.5, 1.1, 2.5)
-    assert smaller._price(None, 2.0) is None
 
 
 def test_loops_over_the_grid_by_a_macro() -> None:

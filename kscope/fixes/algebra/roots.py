@@ -11,7 +11,7 @@ from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, Text, closing, spans_edited, statement_end
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
-_ROOT = re.compile(r"/\s*(?:std\s*::\s*)?(sqrtf?)\s*\(")
+_ROOT = re.compile(r"/\s*(?:std\s*::\s*)?(sqrt)\s*\(")  # of sqrtf compute.math_functions
 _NAMED = re.compile(
     r"(?<![\w.>])(?P<kind>(?:const\s+)?(?!return\b|else\b)[A-Za-z_]\w*)\s+(?P<name>[A-Za-z_]\w*)\s*=\s*"
     r"(?P<root>(?:std\s*::\s*)?sqrtf?)\s*\("

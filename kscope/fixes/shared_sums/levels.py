@@ -44,7 +44,7 @@ class Levels(Struct, frozen=True):
 
 def fixes(asked: Asked) -> list[Fix]:
     setting, launch, code = asked.setting, asked.setting.launch, asked.setting.code
-    if launch is None or launch.block[0] % WARP or launch.block[0] <= WARP:
+    if launch is None or not setting.shared or launch.block[0] % WARP or launch.block[0] <= WARP:
         return []
     flat = max(launch.block[1:]) == 1
     found = [one for text in regions(setting) for one in levels(text, flat=flat)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.fixes.atomics.reading import MODIFIED
 from kscope.fixes.atomics.regions import clear
@@ -62,6 +62,8 @@ def fixes(asked: Asked) -> list[Fix]:
 def _fix(asked: Asked, found: Row, lanes: int, grid: list[int], edits: list) -> Fix:  # type: ignore[type-arg]
     setting, launch = asked.setting, asked.setting.launch
     assert launch is not None
+    price = asked.finding.estimate
+    speedup = min(price.speedup, float(lanes)) if price is not None else 1.0
     names = " and ".join(name for name, _ in found.sums)
     return Fix(
         kind="lane_mapping",
@@ -86,7 +88,7 @@ def _fix(asked: Asked, found: Row, lanes: int, grid: list[int], edits: list) -> 
                   how=f"every {lanes}th round; as many lanes as a row has elements, the mean, at most")
         ],
         costs=[f"{lanes} times the threads", "shuffles for each sum"],
-        price=None,
+        price=structs.replace(price, speedup=speedup, low=min(price.low, speedup)) if price is not None else None,
     )  # fmt: skip
 
 
