@@ -313,3 +313,20 @@ def test_powers_by_integers() -> None:
     assert new("s += pow(-1, n + 1) * x;") == "s += (((n + 1) & 1) ? -1.0 : 1.0) * x;"
     for other in ("pow(2, x)", "pow(3, n)", "pow(-2.0, n)", "pow(2, n / size)", "pow(2, f(n))", "my::pow(2, n)"):
         assert new(other) == other
+
+
+@pytest.mark.parametrize(
+    ("loop", "per"),
+    [
+        ("while (i < n) { y[i] = x[i]; i += all; }", "blockDim.x"),
+        ("for (; i < n; i += blockDim.x * gridDim.x) { y[i] = x[i]; }", "blockDim.x"),
+        ("while (i < n) { i += all; y[i] = x[i]; }", None),
+        ("while (i < n) { y[i] = x[i]; i += 2 * all; }", None),
+        ("while (i < n) { y[i] = x[i] + blockIdx.x; i += all; }", None),
+        ("i += 1; while (i < n) { y[i] = x[i]; i += all; }", None),
+    ],
+)
+def test_loops_that_begin_before(loop: str, per: str | None) -> None:
+    head = "int i = threadIdx.x + blockIdx.x * blockDim.x; const int all = gridDim.x * blockDim.x;"
+    head = head if "all" in loop else head.partition(";")[0] + ";"
+    assert grid._over_grid(f"__global__ void k(int n) {{ {head} {loop} }}") == per

@@ -7,7 +7,7 @@ import re
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Text, index_of, kernel_text, loops, outside, strided
+from kscope.fixes.given.text import Text, closing, index_of, kernel_text, loops, outside, plain, strided
 from kscope.fixes.work.launch import fixes as unused_bytes
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
@@ -16,6 +16,9 @@ WARP = 32
 MOST_MORE = 0.1  # of the instructions, that more blocks may add by what each does once (judged)
 _POSITION = re.compile(r"\b(?:blockIdx|gridDim)\b")
 _NAMED = re.compile(r"\b[A-Za-z_][\w ]*\s(?P<name>\w+)\s*=\s*[^;=,{}]*\b(?:blockIdx|gridDim)\.x\b[^;,{}]*;")
+_STEPPED = re.compile(
+    r"\b(?:while\s*\(\s*(?P<while>\w+)\s*<(?!<)[^;{}]*\)\s*\{|for\s*\(\s*;\s*(?P<for>\w+)\s*<(?!<)[^;]+;[^;{}]*\)\s*\{)"
+)
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\w+)")
 
 
@@ -152,12 +155,35 @@ def _over_grid(code: str) -> str | None:
     """What a block takes a round of the loop over the grid, where nothing but its head asks for block and grid."""
     found = [(loop, per) for loop in loops(code) if (per := strided(loop, code)) is not None]
     if len(found) != 1:
-        return None
+        return _stepped(code) if not found else None
     loop, per = found[0]
     head, elsewhere = code[slice(*loop.span)], outside(code, [loop.span])
     inside, words = re.findall(r"\w+", head), re.findall(r"\w+", elsewhere)
     own = [m.span() for m in _NAMED.finditer(code) if m["name"] in inside and words.count(m["name"]) == 1]
     return per if not _POSITION.search(outside(code, [loop.span, *own])) else None
+
+
+def _stepped(code: str) -> str | None:
+    """The same of `while (i < n) { ..; i += all; }` and of `for (; i < n; i += all) {`, whose i begins before."""
+    heads = list(_STEPPED.finditer(code))
+    if len(heads) != 1:
+        return None
+    (head,) = heads
+    name, end = head["while"] or head["for"], closing(code, head.end())
+    steps = list(re.finditer(rf"(?<![\w.])({name})\s*\+=\s*([^;(){{}}]+?)\s*[;)]", code))
+    begins = list(re.finditer(rf"(?<![\w.])({name})\s*=(?!=)\s*([^;,]+)[;,]", code))
+    if end is None or len(steps) != 1 or len(begins) != 1 or begins[0].start() > head.start():
+        return None
+    if head["while"] and code[steps[0].end() : end].strip():
+        return None  # what follows has the next element already
+    per, step = index_of(begins[0][2], code), plain(steps[0][2], code)
+    if per is None or step not in (f"gridDim.x*{per}", f"{per}*gridDim.x"):
+        return None
+    own, words = [begins[0].span(), steps[0].span()], f"{begins[0][2]} {steps[0][2]}"
+    rest = outside(code, own)
+    named = [m.span() for m in _NAMED.finditer(rest) if m["name"] in re.findall(r"\w+", words)
+             and len(re.findall(rf"\b{m['name']}\b", rest)) == 1]  # fmt: skip
+    return per if not _POSITION.search(outside(rest, named)) else None
 
 
 def _beside(setting: Setting) -> float:
