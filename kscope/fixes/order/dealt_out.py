@@ -15,12 +15,12 @@ from kscope.fixes.atomics.reading import Kernel
 from kscope.fixes.given.conditions import not_written, proved
 from kscope.fixes.given.lanes_played import WARP
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import kernel_text
+from kscope.fixes.given.text import indented, kernel_text
 from kscope.fixes.order.alike import CELLS, Side, alike, called, playable, pointers
 from kscope.fixes.order.batched import TIMES, Load, Walk, walks
 from kscope.fixes.order.pieces import sliced
 from kscope.fixes.order.plain_loads import Plain, as_written, plainly, there
-from kscope.fixes.order.whole import body_edits, declared, indented, named
+from kscope.fixes.order.whole import body_edits, declared, named
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.lazily import np
 
