@@ -141,6 +141,18 @@ def test_rounds_that_do_more_stay(was: str, now: str) -> None:
     assert found(STRIDED.replace(was, now), (32, 4))[2] == 0
 
 
+def test_lists_behind_pointers_of_their_own() -> None:
+    made = "    const int* mine = next + from; const float* by = weight + from;\n    int there;\n"
+    text = ROWS.replace("    int there;\n", made)
+    text = text.replace("int e = from; e < to", "int e = 0; e < to - from").replace("__ldg(next + e)", "mine[e]")
+    text = text.replace("one_or<float>(weight, e)", "by[e]")
+    _, new, played = found(text)
+    assert played > 200
+    assert "next_of_next = next[from + (e + 32 + lane_n)]; weight_of_next = weight[from + (e + 32 + lane_n)];" in new
+    assert found(text.replace("s += by", "mine++; s += by"))[2] == 0
+    assert "weight_of_next" not in found(text.replace("by[e]", "by[e + lane]"))[1]
+
+
 def test_a_load_through_an_address_ends_with_its_bracket() -> None:
     assert "const int some = next[e];" in plain(STRIDED).kernel.text.code
 

@@ -5,7 +5,7 @@ eight rounds together."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
@@ -55,13 +55,29 @@ def fixes(asked: Asked) -> list[Fix]:
 def rewritten(plain: Plain) -> list[tuple[Walk, str]]:
     """Loops and what they become. Rounds that ask stay: measured, they became slower (0.74x, 0.84x) where indices alone
     were handed out and the compiler had to part the loads."""
-    found = [(one, written(one)) for one in walks(plain.kernel)]
+    apart = lanes_own(plain.kernel.body)
+    found = [(one, written(one, apart)) for one in walks(plain.kernel)]
     return [x for x in found if x[1]]
 
 
-def dealt(one: Walk) -> list[Load]:
-    """Loads at the round's own index, which a lane can make for another round."""
-    return [x for x in one.loads if x.level == 0 and x.at.strip() == one.name and x.kind in SHUFFLED]
+def dealt(one: Walk, apart: Collection[str] = ()) -> list[Load]:
+    """Loads at the round's own index, which a lane can make for another round. apart: what lanes have each its own."""
+    return [
+        x for x in one.loads
+        if x.level == 0 and x.kind in SHUFFLED and named(one.name, x.at) and not any(named(n, x.at) for n in apart)
+    ]  # fmt: skip
+
+
+def lanes_own(code: str) -> set[str]:
+    """Names whose values follow from a lane's number, as far as the text tells: playing decides."""
+    text, found = re.sub(r"threadIdx\s*\.\s*[yz]|threadIdx\s*\.\s*x\s*(?:/|>>)\s*\w+", "0", code), {"threadIdx"}
+    made = re.findall(r"(?<![\w.>])(\w+)\s*=(?!=)([^;,=]*)", text)
+    for _ in made:
+        more = {n for n, value in made if any(named(f, value) for f in found)} - found
+        if not more:
+            break
+        found |= more
+    return found
 
 
 class Parts(Struct, frozen=True):
@@ -91,12 +107,15 @@ class Parts(Struct, frozen=True):
         return out
 
     def loads(self, index: str) -> str:
-        return " ".join(f"{x.kept}_next = {x.name}[{index} + lane_n];" for x in self.mine)
+        at = f"{index} + lane_n"
+        places = [at if x.at.strip() == self.one.name else re.sub(rf"(?<![\w.>]){self.one.name}\b", f"({at})", x.at)
+                  for x in self.mine]  # fmt: skip
+        return " ".join(f"{x.kept}_next = {x.name}[{place}];" for x, place in zip(self.mine, places, strict=True))
 
 
-def parts(one: Walk) -> Parts | None:
+def parts(one: Walk, apart: Collection[str] = ()) -> Parts | None:
     """None where a walk is none of these."""
-    mine = dealt(one)
+    mine = dealt(one, apart)
     led = [x for x in one.loads if x not in mine]
     needs = sliced(one.steps, " ".join(x.at for x in led))
     names = {"lane_n", "first_n", *(f"{x.kept}_{w}" for x in mine for w in ("next", "now"))}
@@ -108,9 +127,9 @@ def parts(one: Walk) -> Parts | None:
     return Parts(one, mine, led, needs, _needed(one.steps))
 
 
-def written(one: Walk) -> str:
+def written(one: Walk, apart: Collection[str] = ()) -> str:
     """The loop as it will be, with plain loads; "" where it is none of these."""
-    of = parts(one)
+    of = parts(one, apart)
     if of is None:
         return ""
     each = f"#pragma unroll\nfor (int round_n = 0; round_n < {TIMES}; round_n++)"
@@ -200,7 +219,7 @@ def _given(kernel: Kernel, one: Walk, start: int) -> dict[str, Any]:
 def _fix(asked: Asked, plain: Plain, one: Walk, edits: list[Edit], played: int) -> Fix:
     code = asked.setting.code
     loads = code.ran(code.where(lambda ins, op: op.space in ("global", "generic") and op.access == "load"))
-    mine = [x for x in one.loads if x.level == 0 and x.at.strip() == one.name and x.name in plain.kernel.parameters]
+    mine = dealt(one, lanes_own(plain.kernel.body))
     names = ", ".join(dict.fromkeys(f"{x.name}[]" for x in mine))
     return Fix(
         kind="lane_mapping",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kscope.fixes.atomics.reading import Kernel, read
+from kscope.fixes.atomics.reading import MODIFIED, Kernel, read
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Text, closing, statement_end
@@ -18,6 +18,8 @@ _AT = re.compile(r"\b(?P<how>__ldg|__ldcs|__ldcg|__ldca)\s*\(\s*&\s*(?P<name>\w+
 _OF = re.compile(r"\b(?P<how>[A-Za-z_]\w*(?:\s*<\s*(?P<kind>[\w ]+?)\s*>)?)\s*\(\s*(?P<name>\w+)\s*,(?P<at>[^(),]*)\)")
 _HEAD = re.compile(r"\bfor\s*\(\s*(?P<kind>int|unsigned|size_t|long long|int64_t)\s+(?P<name>\w+)\s*=(?P<first>[^;,]*);"
                    r"\s*(?P=name)\s*<(?P<end>[^;<>=&|?]*\[[^;<>=&|?]*);")  # fmt: skip
+_POINTER = re.compile(r"\bconst\s+\w+\s*\*\s*(?:const\s+)?(?:__restrict__\s+)?(?P<name>\w+)\s*=\s*(?P<base>\w+)\s*\+"
+                      r"(?P<by>[^;,?]*);")  # fmt: skip
 _SET = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=(?!=)(?P<value>[^;]*);")
 
 
@@ -84,9 +86,31 @@ def plain_of(text: Text, name: str, lines: Sequence[str], files: str) -> Plain |
         code = f"{code[: match.start()]}{match['name']}[{match['at'].strip()}]{code[match.end() :]}"
     if any(re.search(rf"(?<![\w.>&]){n}\s*\[|\*\s*\(?\s*{n}\b", text.code[at:]) for n in ways):
         return None
-    code = re.sub(r"\b(\w+)\s*\[\s*\](?=\s*[,)])", r"* \1", code[:at]) + _own(_ends(code, at)[at:], 0)
+    code = re.sub(r"\b(\w+)\s*\[\s*\](?=\s*[,)])", r"* \1", code[:at]) + _own(_based(_ends(code, at)[at:]), 0)
     found = read(Text(text.file, text.first, code), name, lines)
     return Plain(found, ways) if found is not None else None
+
+
+def _based(body: str) -> str:
+    """Indices of a pointer that has one place in an array for good, as the array's."""
+    for match in list(_POINTER.finditer(body)):
+        name, rest = match["name"], body[match.end() :]
+        fixed = [name, match["base"], *re.findall(r"[A-Za-z_]\w*", match["by"])]
+        uses = len(re.findall(rf"(?<![\w.>]){name}\b", rest))
+        indices = list(re.finditer(rf"(?<![\w.>]){name}\s*\[", rest))
+        if uses != len(indices) or len(re.findall(rf"\*\s*(?:__restrict__\s+)?{name}\b", body)) != 1:
+            continue
+        if any(re.search(rf"(?<![\w.>]){n}{MODIFIED}|(?:\+\+|--|&)\s*{n}\b", rest) for n in fixed):
+            continue
+        for one in reversed(indices):
+            close = closing(rest, one.end())
+            if close is None:
+                return body
+            at = rest[one.end() : close].strip()
+            inside = f"{match['base']}[{match['by'].strip()} + {at if at.isidentifier() else f'({at})'}]"
+            rest = f"{rest[: one.start()]}{inside}{rest[close + 1 :]}"
+        body = body[: match.end()] + rest
+    return body
 
 
 def _ends(code: str, at: int) -> str:
