@@ -38,7 +38,8 @@ def test_a_capture_gives_every_block_as_many_rows() -> None:
     assert "next0_n[step_n] = r < to_n ? x[(r * 128) + threadIdx.x] : 0;" in text and "s += value0_n[step_n];" in text
     assert "atomicAdd(&y[last_part_n * 128 + threadIdx.x], s);" in text
     assert "__device__ unsigned long long ragged_block_parts[4096] = {};" in first.code and "Memset" not in first.code
-    assert first.above == first.edits[0].line
+    assert first.above == first.edits[0].line and "float* __restrict__ y, int runs_n) {" in text
+    assert "// launch: ragged_block<<<1056, dim3(128, 1, 1)>>>(..., 4096)" in first.code
     assert "__syncthreads_count(probe_n < behind_n && start[probe_n] <= from_n);" in text
     assert first.conditions[0].state == "proved" and first.conditions[0].ran > 1000
     checks = {c.holds for c in first.conditions if c.state == "check"}
@@ -92,7 +93,7 @@ def test_sums_that_several_blocks_store_at_one_place_are_not_played() -> None:
 def test_a_wrong_search_or_a_missing_barrier_is_seen() -> None:
     one = ragged(BOUNDS, SUM, STORE)
     assert one is not None
-    ((start, end, text),) = spans(one)
+    *_, (start, end, text) = spans(one)
     for old, new in (
         ("(thread_n + 1) * skip_n", "thread_n * skip_n"),
         ("row_n < end_n;", "row_n <= end_n;"),
@@ -100,10 +101,10 @@ def test_a_wrong_search_or_a_missing_barrier_is_seen() -> None:
         ("    __syncthreads();\n  }", "  }"),
         ("at_n + 8 + step_n", "at_n + 7 + step_n"),
         ("at_n + 8 + 8 <= to_n", "at_n + 8 <= to_n"),
-        ("first[blockIdx.x] == first[blockIdx.x + 1]", "false"),  # runs without rows
+        ("|= first[none_n] == first[none_n + 1]", "|= false"),  # runs without rows
         ("if (run_n == left_n) { s_left_n = s; } else {", "{"),
         ("1] > to_n ? end_run_n", "1] > to_n + 99 ? end_run_n"),
-        ("+ 1 == end_n - begin_n", "+ 2 == end_n - begin_n"),  # words stay for the next launch
+        ("+ 1 == rest_n", "+ 2 == rest_n"),  # words stay for the next launch
         ("= turn_n;\n  __syncthreads();", "= turn_n;"),
         ("tile_n + 64;\n      for", "stop_n;\n      for"),
         ("first[of_n] > tile_n ? first[of_n] : tile_n", "first[of_n]"),
@@ -118,9 +119,9 @@ def test_a_wrong_search_or_a_missing_barrier_is_seen() -> None:
 def test_the_store_becomes_a_part_that_is_added() -> None:
     one = ragged(BOUNDS, SUM, STORE)
     assert one is not None
-    ((_, _, text),) = spans(one)
+    *_, (_, _, text) = spans(one)
     assert "atomicAdd(&out[last_part_n * wide + threadIdx.x], s);" in text
     one = ragged(BOUNDS, SUM.replace("+= x", "+= x[blockIdx.x] * x"), STORE)  # a row's part depends on its run
     assert one is not None
-    ((_, _, text),) = spans(one)
+    *_, (_, _, text) = spans(one)
     assert "blockIdx.x * wide" not in text and "atomicAdd(&out[run_n * wide + threadIdx.x], s);" in text

@@ -21,6 +21,7 @@ from kscope.model.lazily import np
 ADDED = ("float", "double", "int", "unsigned", "unsigned int")  # that atomicAdd takes
 MOST = "instructions of the SM that executes most over the mean"  # the finding's (GRD403)
 NAMED = 3  # names for names that are looked up
+THREADS = 1024  # of an SM, which have enough rows on their way (judged)
 ROOM = 1024  # runs that there are words for, at least
 RUNS = 6  # that are played
 WAVES = 2  # of blocks that the device should have, so that none waits for another (judged)
@@ -46,25 +47,24 @@ def fixes(asked: Asked) -> list[Fix]:
     loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
     changed = edits(setting, fn, spans(found))
     handed = any(parts(found) in e.becomes for e in changed)
-    needed = "".join(f"// {name} is zero before: cudaMemsetAsync({name}, 0, bytes)\n" for name in outs)
     room = max(ROOM, 1 << (launch.grid[0] - 1).bit_length())
+    blocks = setting.sms * max(1, THREADS // launch.threads)
+    grid, more_given = f"dim3({launch.grid[0]}, {more})" if more > 1 else str(launch.grid[0]), ""
     if handed:
-        needed = (
-            "// of each run of several blocks: how many came, whether its sum is there, and how many added to it\n"
-            f"__device__ unsigned long long {parts(found)}[{room}] = {{}};  // zero again after each launch\n"
-        )
-    grid = f"dim3({launch.grid[0]}, {more})" if more > 1 else str(launch.grid[0])
+        grid, more_given = str(blocks), f", {launch.grid[0]}"
     return [
         Fix(
             kind="lane_mapping",
             title="as many rows for every block, of whichever runs they are, and added to their sums",
             language="cuda",
-            code=f"{needed}// launch: {setting.name}<<<{grid}, dim3{launch.block}>>>(...)",
+            code=f"{_needed(found, outs, room, handed=handed)}// launch: "
+            f"{setting.name}<<<{grid}, dim3{launch.block}>>>(...{more_given})",
             edits=changed,
-            parameters={"grid.y": more},
+            parameters={"grid.x": blocks} if handed else {"grid.y": more},
             conditions=[
                 proved(f"every result is the same{' but for rounding' if fractions else ''}", "values", compared,
-                       "both versions played on numbers, with runs of random lengths, empty ones too; no races"),
+                       "both versions played on numbers, with runs of random lengths, empty ones too; no races but at "
+                       "sums that blocks hand to each other"),
                 reads("nothing but the sums is carried from row to row", "the loop's text taken apart"),
                 Condition(holds=f"{found.array} never goes down", state="check",
                           why="each run begins where the one before it ends: blocks look for theirs in it"),
@@ -84,6 +84,16 @@ def fixes(asked: Asked) -> list[Fix]:
     ]  # fmt: skip
 
 
+def _needed(found: Runs, outs: Sequence[str], room: int, *, handed: bool) -> str:
+    """What stands in front of the kernel, or is done in front of a launch."""
+    if not handed:
+        return "".join(f"// {name} is zero before: cudaMemsetAsync({name}, 0, bytes)\n" for name in outs)
+    return (
+        "// of each run of several blocks: how many came, whether its sum is there, and how many added to it\n"
+        f"__device__ unsigned long long {parts(found)}[{room}] = {{}};  // zero again after each launch\n"
+    )
+
+
 def _kept(found: Runs, outs: Sequence[str], room: int, *, handed: bool) -> list[Condition]:
     """What parts of sums ask for, which blocks hand to each other or add to what is there."""
     if not handed:
@@ -92,6 +102,8 @@ def _kept(found: Runs, outs: Sequence[str], room: int, *, handed: bool) -> list[
     return [
         Condition(holds=f"no launch has more than {room} runs", state="check",
                   why=f"{parts(found)} has a word for each"),
+        Condition(holds="every launch says how many runs it has, which was its number of blocks", state="check",
+                  why="runs_n is a new parameter: blocks are as many as the device takes"),
         Condition(holds="no two launches of it run at a time", state="check", why=f"{parts(found)} is one array"),
     ]  # fmt: skip
 
@@ -107,7 +119,7 @@ def runs(one: Serial) -> Runs | None:
         return None
     if any(kind not in ADDED for kind in one.states.values()):
         return None
-    if re.search(r"\breturn\b|\bblockIdx\.y|\bgridDim\b", fn.body):
+    if re.search(r"\breturn\b|\bblockIdx\.y|\bgridDim\b", fn.body) or re.search(r"\w_n\b", fn.code):
         return None
     if fn.pointers.get(begins["array"]) in (None, *FLOATS):
         return None
@@ -145,7 +157,7 @@ def _played(found: Runs, more: int, block: Sequence[int], known: dict[str, int])
     shape = (block[0], block[1] * block[2])
     if block[2] > 1:
         return 0
-    (_, _, new), compared = spans(found)[0], 0
+    (_, _, new), compared = spans(found)[-1], 0
     own = (parts(found), "unsigned long long") if parts(found) in new else None
     for many, sizes in ((RUNS, MEANS), (block[0] * block[1] + RUNS, SHORT)):  # fewer than threads look for, and more
 
@@ -158,8 +170,9 @@ def _played(found: Runs, more: int, block: Sequence[int], known: dict[str, int])
             return made.integers(1, 1 << 20 if kind in FLOATS else PLACES, CELLS)
 
         outs = tuple({to for to, _, _ in found.stores}) if own is not None else ()
-        sides = Side(fn.body, (many, 1), shape), Side(new, (many, more), shape, own, outs)
-        same = alike(fn, *sides, (), known, sizes=sizes, drawn=drawn)
+        grid = (max(2, many * more // 2), 1) if own is not None else (many, more)
+        sides = Side(fn.body, (many, 1), shape), Side(new, grid, shape, own, outs)
+        same = alike(fn, *sides, (), {**known, "runs_n": many}, sizes=sizes, drawn=drawn)
         if not same:
             return 0
         compared += same

@@ -27,22 +27,26 @@ class Runs(Struct, frozen=True):
 
 
 def spans(found: Runs) -> list[Span]:
+    """What is put into the head, where it gets a parameter, and the body."""
     one, fn, array = found.one, found.one.fn, found.array
-    kind = one.loop.kind
-    together = _together(found)
-    inner = f"{together[0]}\n{_early(found)}\n{together[1]}" if together else _alone(found)
+    kind, together = one.loop.kind, _together(found)
+    inner = f"{together[0]}\n{_without(found)}\n{together[1]}" if together else _alone(found)
+    blocks, block = "runs_n * gridDim.y", "(blockIdx.y * runs_n + blockIdx.x)"
+    if together:
+        blocks, block = "gridDim.x", "blockIdx.x"
     text = (
-        "{\n"
-        "  const int runs_n = gridDim.x, blocks_n = runs_n * gridDim.y, threads_n = blockDim.x * blockDim.y;\n"
-        "  const int thread_n = threadIdx.y * blockDim.x + threadIdx.x;\n"
-        f"  const {kind} first_n = {array}[0], rows_n = {array}[runs_n] - first_n;\n"
-        f"  const {kind} per_n = rows_n <= ({kind})blocks_n * {TILE} ? {TILE} : "
+        f"{{\n{'' if together else 'const int runs_n = gridDim.x;'}\n"
+        f"const int blocks_n = {blocks}, threads_n = blockDim.x * blockDim.y;\n"
+        "const int thread_n = threadIdx.y * blockDim.x + threadIdx.x;\n"
+        f"const {kind} first_n = {array}[0], rows_n = {array}[runs_n] - first_n;\n"
+        f"const {kind} per_n = rows_n <= ({kind})blocks_n * {TILE} ? {TILE} : "
         f"((rows_n + blocks_n - 1) / blocks_n + {TILE - 1}) / {TILE} * {TILE};\n"
-        f"  const {kind} from_n = first_n + per_n * ({kind})(blockIdx.y * runs_n + blockIdx.x);\n"
-        f"  const {kind} to_n = from_n + per_n < first_n + rows_n ? from_n + per_n : first_n + rows_n;\n"
-        f"  int run_n = 0;\n  {inner}\n}}"
+        f"const {kind} from_n = first_n + per_n * ({kind}){block};\n"
+        f"const {kind} to_n = from_n + per_n < first_n + rows_n ? from_n + per_n : first_n + rows_n;\n"
+        f"int run_n = 0;\n{inner}\n}}"
     )
-    return [(fn.opened, len(fn.code), indented(text))]
+    head = fn.code.rfind(")", 0, fn.opened)
+    return [*([(head, head, ", int runs_n")] if together else []), (fn.opened, len(fn.code), indented(text))]
 
 
 def _search(array: str) -> str:
@@ -67,14 +71,16 @@ def _stored(found: Runs, how: str, run: str, sums: str = "{}") -> str:
     return re.sub(r"\bblockIdx\.x\b", run, text)
 
 
-def _early(found: Runs) -> str:
-    """What becomes of runs without rows."""
-    array = found.array
-    zero = _stored(found, "{to} = 0;", "blockIdx.x")
-    return (
-        f"if (blockIdx.y == 0 && {array}[blockIdx.x] == {array}[blockIdx.x + 1]) {{ {zero} }}\n"
-        "if (from_n >= to_n) return;"
-    )
+def _without(found: Runs) -> str:
+    """What becomes of runs without rows: threads look for them side by side."""
+    array, zero = found.array, _stored(found, "{to} = 0;", "none_n")
+    return f"""bool any_n = false;
+for (int none_n = blockIdx.x + thread_n * blocks_n; none_n < runs_n; none_n += threads_n * blocks_n)
+any_n |= {array}[none_n] == {array}[none_n + 1];
+if (__syncthreads_count(any_n))
+for (int none_n = blockIdx.x; none_n < runs_n; none_n += blocks_n)
+if ({array}[none_n] == {array}[none_n + 1]) {{ {zero} }}
+if (from_n >= to_n) return;"""
 
 
 def _end(found: Runs) -> str:
@@ -84,6 +90,7 @@ def _end(found: Runs) -> str:
     return f"""if (last_part_n < 0) {{ {_stored(found, STORE, "run_n")} }}
 volatile unsigned long long* came_n = {name};
 __shared__ unsigned long long before_n[2];
+{kind} rest_n = 0;
 if (mine_n >= 0) before_n[thread_n] = turn_n;
 __syncthreads();
 if (first_part_n >= 0 && before_n[0] % {FLAG} == 0) {{ {_stored(found, STORE, "first_part_n", LEFT)} }}
@@ -95,11 +102,12 @@ if (mine_n >= 0 && turn_n % {FLAG} > 0) {{
 const {kind} begin_n = ({array}[mine_n] - first_n) / per_n, end_n = ({array}[mine_n + 1] - 1 - first_n) / per_n;
 while (came_n[mine_n] / {FLAG} % 2 == 0) ;
 __threadfence();
-if (atomicAdd(&{name}[mine_n], {TWICE}) / {TWICE} + 1 == end_n - begin_n) {name}[mine_n] = 0;
+rest_n = end_n - begin_n;
 }}
 __syncthreads();
 if (first_part_n >= 0 && before_n[0] % {FLAG} > 0) {{ {_stored(found, ADD, "first_part_n", LEFT)} }}
-if (last_part_n >= 0 && before_n[1] % {FLAG} > 0) {{ {_stored(found, ADD, "last_part_n")} }}"""
+if (last_part_n >= 0 && before_n[1] % {FLAG} > 0) {{ {_stored(found, ADD, "last_part_n")} }}
+if (rest_n > 0 && atomicAdd(&{name}[mine_n], {TWICE}) / {TWICE} + 1 == rest_n) {name}[mine_n] = 0;"""
 
 
 def _turns(found: Runs) -> str:
@@ -115,12 +123,13 @@ if (mine_n >= 0) turn_n = atomicAdd(&{parts(found)}[mine_n], 1ull);
 
 
 def _together(found: Runs) -> tuple[str, str] | None:
-    """What stands in front, and rows of all runs in one loop, many of them on their way while others are added, or
+    """The first rows' loads, and a loop over rows of all runs, many of them on their way while others are added, or
     their runs looked up; None where what a row adds depends on its run."""
     one, loop, array = found.one, found.one.loop, found.array
     kind, updates = loop.kind, [r for r in one.rounds if isinstance(r, Update)]
     own = re.sub(rf"(?<![\w.])(?:{loop.start}|{loop.end})\s*=\s*{array}\s*\[[^][]*\]", "", one.head)
-    if len(updates) != len(one.rounds) or not all(re.fullmatch(r"\w+", side) for side in (loop.start, loop.end)):
+    named = all(re.fullmatch(r"\w+", side) for side in (loop.start, loop.end))
+    if one.fn.call is not None or len(updates) != len(one.rounds) or not named:
         return None
     asks = " ".join([*(u.form.rest for u in updates), *(at for _, at, _ in found.stores)])
     if "blockIdx" in own + "".join(u.form.rest for u in updates):
@@ -149,9 +158,8 @@ def _together(found: Runs) -> tuple[str, str] | None:
     left = " ".join(f"{kind_} {LEFT.format(s)} = 0;" for s, kind_ in one.states.items())
     mine = " ".join(f"{LEFT.format(s)} = {s};" for s in one.states)
     flush = f"if (run_n == left_n) {{ {mine} }} else {{ {_stored(found, STORE, 'run_n')} }}"
-    return head, (
-        f"__shared__ int run_of_n[{TILE}];\n  {' '.join(values)}\n"
-        f"  {load('value', 'from_n')}\n  {_search(array)}\n"
+    return f"{head}\n{' '.join(values)}\n{load('value', 'from_n')}", (
+        f"__shared__ int run_of_n[{TILE}];\n  {_search(array)}\n"
         f"const int left_n = {array}[run_n] < from_n ? run_n : -1; {left}\n"
         "int first_part_n = -1, last_part_n = -1, mine_n = -1; unsigned long long turn_n = 0;\n"
         f"  for ({kind} tile_n = from_n; tile_n < to_n; tile_n += {TILE}) {{\n"
