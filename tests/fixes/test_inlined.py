@@ -95,6 +95,7 @@ def test_addresses_of_tiles_are_taken_in_each_round() -> None:
         (GIVEN, "to[e] = from[e]", "to[e] = from[e]; to = to + 1"),
         (FRAGMENTS, "y[t] = s;", "y[t] = s + row;"),
         (FRAGMENTS, "s += r[0];", "s += r[0]; row++;"),
+        (FRAGMENTS, "e % 8 * 8] = *", "e % 8 * 8 + row % 1] = *"),
         (FRAGMENTS, "s += r[0];", "s += r[0]; a[0][0] = s;"),
         (FRAGMENTS, "at_shared(&a", "other(&a"),  # which may store there
         (FRAGMENTS, "(unsigned)__cvta_generic_to_shared(&a[t % 16][t / 16 * 8])", "sum(a)"),

@@ -181,6 +181,8 @@ def read(code: str, loop: Loop, tiles: Sequence[Tile], around: str, types: Mappi
         return None
     filled = _family(taken.filled, tiles)
     addresses, moved = moved_in(code, loop, [t.name for t in filled], around)
+    if set(re.findall(r"(\w+)\s*=(?!=)", addresses)) & set(re.findall(r"\w+", copy)):
+        return None  # a copy that takes them, too
     gone += moved
     if not _alone(code, loop, filled, gone) or taken.outer & set(re.findall(r"\w+", use)):
         return None
