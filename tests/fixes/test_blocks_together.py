@@ -117,10 +117,17 @@ def test_a_load_behind_a_store_asks_for_arrays_apart() -> None:
         "y[i] = i < n ? x[i] : 0;",
         "if (y[i] > 3) i = n; y[i] = x[i];",
         "place(blockIdx); y[i] = x[i];",
+        "int j(i / 2); y[i] = x[j];",
     ],
 )
 def test_what_is_not_understood_is_left(step: str) -> None:
-    assert [h for h in held(f" {{ int i = blockIdx.x * 64 + threadIdx.x; {step} }}") if h[0] == "x[i]"] == []
+    found = held(f" {{ int i = blockIdx.x * 64 + threadIdx.x; {step} }}")
+    assert [h for h in found if h[0] in ("x[i]", "x[j]")] == []
+
+
+def test_elements_that_are_given_by_reference_stay() -> None:
+    body = " { int i = blockIdx.x * 64 + threadIdx.x; if (i < n) apply(x[i], y[i]); }"
+    assert held(body) == [("x[i]", 0, "i < n")]  # x leads to what is constant
 
 
 @pytest.mark.parametrize(

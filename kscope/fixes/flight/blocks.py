@@ -30,7 +30,7 @@ COPIES = 6  # registers for places of several elements (judged)
 BLOCK = "block_n"
 _MEETS = re.compile(
     r"__shared__|\b__sync\w*|\b__\w+_sync\b|\b(?:asm|goto|cooperative_groups|volatile|static|for|while|do|switch)\b|"
-    r"\batomic\w*|\bcg::|#|/\*|\[\s*[&=]?\s*\]|\bblockIdx\b(?!\s*\.\s*[xyz]\b)"
+    r"\batomic\w*|\bcg::|#|/\*|\[\s*[&=]?\s*\]|\bauto\s*&{0,2}\s*\[|\bblockIdx\b(?!\s*\.\s*[xyz]\b)"
 )
 
 

@@ -16,6 +16,10 @@ _POINTER = re.compile(
     r"(?<=[;{}])\s*(?:const\s+)?(?:auto\b\s*(?:const\s+)?(?P<way>\*?)|[\w:]+(?:<[\w\s,:]*>)?(?:\s+(?:const|int|long|char|short))*\s*"
     r"(?P<star>\*))[\s*]*(?:const\s+)?(?:__restrict(?:__)?\s+)?(?P<name>[A-Za-z_]\w*)\s*=(?P<value>[^;]*);"
 )
+_BY_VALUES = re.compile(
+    r"__\w+|f?(?:min|max|abs|r?sqrt|exp2?|exp10|expm1|log|log2|log1p|sin|cos|tanh?|pow|floor|ceil|fma|round|rint|erf)f?"
+    r"|make_\w+|static_cast|float|half|double|int"
+)
 _BY_VALUE = re.compile(r"\s*([\w:]+)(?:<.*>)?\s+(\w+)\s*", re.S)
 _PLACE = re.compile(r"\s*[&(]*\s*\w+\s*[+[][^?]*|.*NULL.*", re.S)
 
@@ -49,12 +53,31 @@ def _members(head: str, body: str) -> list[str]:
     return list(dict.fromkeys(out))
 
 
+def constant(code: str, name: str) -> bool:
+    """Whether a pointer leads to what cannot be changed through it."""
+    at = rf"\bconst\b[^;,(){{}}=]*\*\s*(?:const\s+)?(?:__restrict(?:__)?\s+)?{re.escape(name)}\b"
+    return re.search(at, code) is not None
+
+
+def lends(body: str, name: str, handed: set[str]) -> bool:
+    """Whether a text gives away elements of an array, by reference or to a method of theirs; handed: what it gives to
+    functions that could take it so."""
+    place = rf"\*?\s*\(?\s*{re.escape(name)}\b"
+    if any(re.match(place, one) for one in handed) or re.search(rf"&\s*\w+\s*[=({{]\s*{place}", body):
+        return True
+    for m in re.finditer(rf"(?<![\w.>]){re.escape(name)}\s*\[", body):
+        close = closing(body, m.end())
+        if close is None or re.match(r"(?:\s*\.\s*\w+)+\s*\(", body[close + 1 :]):
+            return True
+    return False
+
+
 def given(body: str, lines: Sequence[str]) -> set[str]:
     """Names that a text gives as they are to functions that could take them by reference."""
     out = set[str]()
     text = "\n".join(lines)
     for m in re.finditer(r"([A-Za-z_]\w*)\s*(?:<[\w, ]*>)?\(", body):
-        if m[1] in {"if", "for", "while", "switch", "sizeof"} | CALLED | set(SIZES) or m[1].startswith("__"):
+        if m[1] in {"if", "for", "while", "switch", "sizeof"} | CALLED | set(SIZES) or _BY_VALUES.fullmatch(m[1]):
             continue
         close = closing(body, m.end())
         params = re.findall(rf"__device__[^;{{}}()]*\b{m[1]}\s*\(([^()]*)\)", text)

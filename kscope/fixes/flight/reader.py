@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from kscope.fixes.atomics.reading import MODIFIED, changed, statements
 from kscope.fixes.flight.heads import Goes, Head
 from kscope.fixes.flight.held import Held, Step, Test, Tests
-from kscope.fixes.flight.names import CALLED, NAME, given, may_store, put, stored, word
+from kscope.fixes.flight.names import CALLED, NAME, constant, given, lends, may_store, put, stored, word
 from kscope.fixes.given.source import SIZES, split_declarators
 from kscope.fixes.given.text import closing, statement_end
 from kscope.fixes.thread.split import returns
@@ -23,6 +23,7 @@ _DECLARED = re.compile(
     r"(?P<const>(?:const|constexpr)\s+)?(?P<type>[A-Za-z_][\w:]*(?:<[\w\s,:]*>)?(?:\s+(?:int|long|char|short|unsigned))*)"
     r"(?P<after>\s+const\b)?(?P<star>[\s*&]+)(?P<name>[A-Za-z_]\w*)\s*=(?!=)(?P<value>.*);", re.S,
 )
+_BROUGHT = re.compile(r"(?:^|[;{}])\s*(?:const\s+)?[A-Za-z_][\w:]*(?:<[\w\s,:]*>)?[\s*&]+(?P<name>[A-Za-z_]\w*)\s*[({]")
 _SET = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=(?!=)(?P<value>[^=;]+);", re.S)
 _WORDS = {"const", "auto", "sizeof", "static_cast", "true", "false", "nullptr", "NULL", "unsigned", "signed", "return"}
 _ARRAY = re.compile(r"(?<![\w.>])([A-Za-z_]\w*(?:\.\w+)*)\s*\[")
@@ -43,13 +44,18 @@ class Reader:
         self.body = code[slice(*head.body)]
         self.on = {g.name for g, _ in on}
         self.ends = {span for _, span in on}
-        self.kinds = {n: k for n, k in known.items() if not self._lent(n) and (blocks or not stored(self.body, n))}
+        handed = given(self.body, lines)
+        self.kinds = {
+            n: k for n, k in known.items() if not self._lent(n) and (blocks or not stored(self.body, n))
+            and (constant(code, n) or not lends(self.body, n, handed))
+        }  # fmt: skip
         self.held: list[Held] = []
         self.steps: list[Step] = []
         self.made: dict[str, int] = {}
         self.late = self.behind = False  # whether a statement may have stored, and a load stands behind it
-        handed = given(self.body, lines)
-        self.changed = {n for n in set(NAME.findall(self.body)) - self.on if n in handed or changed(self.body, n)}
+        brought = {m["name"] for m in _BROUGHT.finditer(self.body)}
+        known_here = set(NAME.findall(self.body)) - self.on
+        self.changed = {n for n in known_here if n in handed | brought or changed(self.body, n)}
         self.strange = bool(self.on & handed)
 
     def _lent(self, name: str) -> bool:
@@ -225,7 +231,7 @@ class Reader:
         for m in _ARRAY.finditer(text):
             close = closing(text, m.end())
             if m[1] in self.kinds and close is not None and not re.match(r"\s*(?:\[|->)", text[close + 1 :]):
-                more = re.match(r"(?:\s*\.\s*\w+)*(?!\s*\()", text[close + 1 :])
+                more = re.match(r"(?:\s*\.\s*\w+\b(?!\s*\())*", text[close + 1 :])
                 end = close + 1 + (more.end() if more is not None else 0)
                 if not re.search(r"&\s*$", text[: m.start()]) and not re.match(MODIFIED, text[end:]):
                     out.append((m.start(), end, m[1]))

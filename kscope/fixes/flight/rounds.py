@@ -15,7 +15,7 @@ from kscope.fixes.given.text import closing
 
 _NEVER = re.compile(
     r"\b(?:break|return|goto|asm|volatile|\w*sync\w*|__shared__|__shfl\w*|__ballot\w*|__any\w*|__all\w*|__threadfence\w*|"
-    r"co_\w+|atomicCAS|atomicExch|operator)\b|/\*|\[\s*[&=]?\s*\]|#(?!\s*pragma\s+unroll)"
+    r"co_\w+|atomicCAS|atomicExch|operator)\b|/\*|\[\s*[&=]?\s*\]|\bauto\s*&{0,2}\s*\[|#(?!\s*pragma\s+unroll)"
 )
 
 
