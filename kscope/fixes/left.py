@@ -47,6 +47,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("CMP207", "math_function"): ("conversions of integers a byte that is loaded", counted.conversions),
     ("LAT302", "jam"): ("rounds of a loop for each load in it", counted.rounds_a_load),
     ("LAT302", "hoist"): (BEHIND, all_behind),
+    ("LAT302", "qualifier"): (BEHIND, all_behind),
     ("LAT302", "lane_mapping"): ("loads of loops without shuffles", remaining.undealt),
     ("LAT302", "unroll"): ("stretches without a branch that a loop's loads are in, a load", remaining.loads_apart),
     ("MEM109", "jam"): ("atomics of elements in no order", remaining.unordered),

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kscope.fixes.flight.restricted import spans
+from kscope.fixes.left import left
+from kscope.fixes.thread.first import BEHIND
 from tests.support.with_sources import changes
+from tools.fixes_pairs import setting
 
 
 def changed(head: str) -> str:
@@ -35,6 +38,12 @@ def test_loads_behind_stores_to_another_array() -> None:
     assert [e.becomes.count("__restrict__") for e in fix.edits] == [2]
     assert (fix.proof[0].before, fix.proof[0].after) == (7, 0)
     assert any(c.state == "check" and "overlaps" in c.holds for c in fix.conditions)
+
+
+def test_a_version_that_has_it_is_known() -> None:
+    slow, fast = (setting(f"streams.{name}") for name in ("between", "first"))
+    assert slow is not None and fast is not None
+    assert left("qualifier", slow, "LAT302") == (BEHIND, 7) and left("qualifier", fast, "LAT302") == (BEHIND, 0)
 
 
 def test_where_all_came_first_nothing_is_asked_for() -> None:
