@@ -24,6 +24,7 @@ from kscope.fixes.given.text import Span, Text, by_lines, kernel_text, outside, 
 from kscope.fixes.memory.lane_mapping import HALVED
 from kscope.fixes.strided.helpers import BLOCK, TOGETHER, WARP, WHOLE_RECORD
 from kscope.fixes.strided.records import Stored, stored, vector_of
+from kscope.fixes.strided.runs import side_by_side
 from kscope.fixes.strided.worth import held_up
 from kscope.fixes.thread.accesses import WHOLE
 from kscope.fixes.thread.element_types import instantiated, width
@@ -166,18 +167,24 @@ def moved(setting: Setting, code: Code, text: Text, one: Stored, types: dict[str
     stores = [i for i in here if any(f == text.file and n in lines for f, n in setting.sites(i))]
     sizes = {lane_stride(code, i, setting.block) for i in stores}
     size = sizes.pop() if len(sizes) == 1 else None
-    if size is None or not 2 <= size <= LARGEST:
+    if size is None or not 2 <= size <= LARGEST or len({code.executed[i] for i in stores}) > 1:
         return None
-    here_moved = sum(code.classes[i].bytes for i in stores)
     if piece_of(size) < size and not all(_evenly(setting, code, i, size) for i in stores):
         return None
-    known, least = width(one.kind, types), size if one.words else FILLED * size
-    if not least <= here_moved <= size or any(code.classes[i].bytes >= size for i in stores):
-        return None
-    if known is not None and known * max(1, 0 if one.fields else one.words) != size:
-        return None
-    even = one.fields or not size % max(1, one.words)
-    return Moved(one, tuple(stores), size) if even and len({code.executed[i] for i in stores}) == 1 else None
+    return Moved(one, tuple(stores), size) if _all_of(code, one, stores, size, width(one.kind, types)) else None
+
+
+def _all_of(code: Code, one: Stored, stores: Sequence[int], size: int, known: int | None) -> bool:
+    """Whether stores fill a record of such a size: what is stored word by word leaves nothing between. known: bytes of
+    the array's elements."""
+    bytes_, each = sum(code.classes[i].bytes for i in stores), 1 if one.fields else max(1, one.words)
+    if any(code.classes[i].bytes >= size for i in stores) or size % each:
+        return False
+    if known is not None and known * each != size:
+        return False
+    if not one.words:
+        return FILLED * size <= bytes_ <= size
+    return bytes_ == size and len(side_by_side(code, stores)) == 1
 
 
 def _evenly(setting: Setting, code: Code, index: int, size: int) -> bool:

@@ -16,13 +16,13 @@ from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Span, Text, by_lines, closing, kernel_text, spans_edited
 from kscope.fixes.memory.lane_mapping import HALVED
 from kscope.fixes.strided.helpers import PIECES, WHOLE_RECORD, renamed
+from kscope.fixes.strided.runs import side_by_side
 from kscope.fixes.strided.together import Moved, piece_of, put, records
 from kscope.fixes.strided.words import LEAST
 from kscope.fixes.strided.worth import held_up
 from kscope.fixes.thread.element_types import instantiated, width
 from kscope.fixes.thread.side_by_side import pointers
 from kscope.model.contract.fixes import Edit, Fix, Proof
-from kscope.model.operand import memory_operand
 
 LARGEST = 128  # bytes of a record that a thread reads: they are registers (judged)
 LOAD_WHOLE = renamed(f"""{PIECES}
@@ -128,29 +128,10 @@ def _reads(setting: Setting, text: Text) -> Iterator[_Read]:
         alone = sum(text.first + text.code.count("\n", 0, x.span[0]) == number for x in every) == 1
         alone = alone and len(re.findall(rf"(?<![\w.>]){one.name}\s*\[", line)) == 1
         loads = [i for i in here if (text.file, number) in setting.sites(i)[:1]] if alone else []
-        runs = _side_by_side(setting, loads)
+        runs = side_by_side(setting.code, loads)
         sizes = {sum(code.classes[i].bytes for i in run) for run in runs}
         size = sizes.pop() if len(sizes) == 1 else 0
         if runs and size <= LARGEST and piece_of(max(1, size)) >= LEAST:
             each = max(code.classes[i].bytes for run in runs for i in run)
             if each < piece_of(size) and (width(kinds[one.name][0], types) or size) == size:
                 yield _Read(one, tuple(i for run in runs for i in run), size)
-
-
-def _side_by_side(setting: Setting, loads: Sequence[int]) -> list[list[int]]:
-    """Loads by their base, where each base's follow each other without a gap; none where one does not."""
-    code = setting.code
-    bases: dict[object, list[tuple[int, int]]] = {}
-    for i in loads:
-        address = memory_operand(code[i].operands)
-        if address is None:
-            return []
-        bases.setdefault((address.bases, code[i].guard, code[i].guard_negated), []).append((address.value, i))
-    out = []
-    for run in bases.values():
-        run.sort()
-        ends = [at + code.classes[i].bytes for at, i in run]
-        if len(run) < 2 or [at for at, _ in run[1:]] != ends[:-1]:
-            return []
-        out.append([i for _, i in run])
-    return out

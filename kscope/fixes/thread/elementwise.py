@@ -19,6 +19,7 @@ from kscope.fixes.thread.elements import Elements, elements
 from kscope.fixes.thread.launched import elsewhere, launched
 from kscope.fixes.thread.side_by_side import Row
 from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.kernel import Launch
 
 ALIGNED = (
     "template <class V> __device__ bool aligned(const void* p) { return reinterpret_cast<size_t>(p) % sizeof(V) == 0; }"
@@ -80,13 +81,10 @@ def _of_grid(setting: Setting, code: str, one: Elements, count: int) -> bool:
 def _fix(asked: Asked, text: Text, taken: Sequence[_Taken]) -> Fix | None:
     setting, launch, code = asked.setting, asked.setting.launch, asked.setting.code
     assert launch is not None
-    every = [launched(x.one, text.code, launch.grid, launch.block, x.count) for x in taken]
-    ran = [x[2] for x in every if x is not None]
-    blocks = {x.fewer for x in taken}
-    if len(ran) < len(taken) or every[0] is None or (len(taken) > 1 and blocks != {1}):
+    new = _launched(launch, text.code, taken)
+    if new is None:
         return None
-    grid, block, _ = every[0]
-    grid = (-(-grid[0] // blocks.pop()), *grid[1:])
+    grid, block, ran = new
     changed = [s for n, x in enumerate(taken, 1) for s in spans(text.code, x.one, x.count, n)]
     edits = spans_edited(setting, text, by_lines(text.code, changed))
     if not edits:
@@ -117,6 +115,19 @@ def _fix(asked: Asked, text: Text, taken: Sequence[_Taken]) -> Fix | None:
         costs=[f"{count} elements of {', '.join(names)} in registers"],
         price=asked.finding.estimate,
     )  # fmt: skip
+
+
+def _launched(
+    launch: Launch, code: str, taken: Sequence[_Taken]
+) -> tuple[tuple[int, ...], tuple[int, ...], list[int]] | None:  # fmt: skip
+    """(grid, block, indices that were written out for each piece of text)"""
+    every = [launched(x.one, code, launch.grid, launch.block, x.count) for x in taken]
+    ran = [x[2] for x in every if x is not None]
+    blocks = {x.fewer for x in taken}
+    if len(ran) < len(taken) or every[0] is None or (len(taken) > 1 and blocks != {1}):
+        return None
+    grid, block, _ = every[0]
+    return (-(-grid[0] // blocks.pop()), *grid[1:]), block, ran
 
 
 def _asked_of_reader(code: str, taken: Sequence[_Taken], names: Sequence[str]) -> list[Condition]:
