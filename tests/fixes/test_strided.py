@@ -6,12 +6,17 @@ import re
 
 import pytest
 
+from kscope.fixes.left import left
 from kscope.fixes.strided.helpers import TOGETHER, WHOLE_RECORD
 from kscope.fixes.strided.records import stored
 from kscope.fixes.strided.together import Moved, _at_once, _passed, _shared, put
 from kscope.fixes.strided.wholes import LOAD_WHOLE, wholes
 from kscope.fixes.strided.words import WORDS_OF, _Read, words
 from kscope.fixes.strided.words import _spans as of_words
+from kscope.fixes.strided.worth import held_up
+from kscope.model.contract.findings import Finding
+from kscope.model.contract.frozen import Estimate
+from tools import fixes_pairs
 
 INDEX = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n"
 
@@ -231,3 +236,22 @@ def test_records_that_are_read_whole(line: str, head: str) -> None:
 )
 def test_records_of_which_more_than_the_value_is_used(line: str, head: str) -> None:
     assert not [x for x in wholes(kernel(line, head=head)) if x.name in ("box", "rows")]
+
+
+def test_a_new_version_shows_by_what_its_stores_come_from() -> None:
+    said = "stores of records that do not pass through shared memory"
+    for case, stores in (("chol8.direct", 64), ("bank_conflict.slow", 0)):
+        setting = fixes_pairs.setting(case)
+        assert setting is not None and left("tile", setting, "MEM101") == (said, stores)
+
+
+def test_only_where_a_kernel_is_held_up() -> None:
+    def finding(speedup: float, *relieves: str) -> Finding:
+        estimate = Estimate(speedup, 0.9, 3.0, "L2", "modelled", list(relieves))
+        return Finding(code="MEM101", rule="", title="", regime="memory", severity="major", estimate=estimate)
+
+    assert held_up(finding(2.0, "dram", "l2"), memory=True)
+    assert held_up(finding(2.0, "l2"), memory=False)
+    assert not held_up(finding(2.0, "dram", "l2"), memory=False)
+    assert not held_up(finding(1.1, "l2"), memory=True)
+    assert not held_up(finding(2.0), memory=True)

@@ -63,7 +63,8 @@ def fixes(asked: Asked) -> list[Fix]:
     before, after, others = sectors
     mended = before - after >= WHOLE * (before - after + others)
     if asked.finding.code != "MEM101":  # what moves few bytes at once: these alone, if nothing else is named
-        mended = {x.pc for x in asked.finding.locations} <= {code[i].pc for x in found for i in x.stores}
+        named = {*asked.finding.covered, *(x.pc for x in asked.finding.locations)}
+        mended = named <= {code[i].pc for x in found for i in x.stores}
     return [_fix(asked, text, found, (before, after), costs, edits)] if edits and mended else []
 
 

@@ -83,7 +83,7 @@ def fixes(asked: Asked) -> list[Fix]:
     found = list(_reads(setting, text))
     mine = {code[i].pc for x in found for i in x.loads}
     outs = [x for x in records(setting, code, text) if piece_of(x.size) == x.size]
-    named = {x.pc for x in asked.finding.locations}
+    named = set(asked.finding.covered) | {x.pc for x in asked.finding.locations}
     if not found or named.isdisjoint(mine) or not held_up(asked.finding, memory=False):
         return []
     spans: list[Span] = [(*x.one.span, f"load_whole(&{x.one.name}[{x.one.at}])") for x in found]

@@ -145,7 +145,7 @@ def fixes(asked: Asked) -> list[Fix]:
     types = instantiated("\n".join(setting.lines(text.file)[: text.first - 1]), setting.instance)
     found = [x for one in words(text.code) if (x := _read(setting, text, one, types)) is not None]
     mine = {code[i].pc for x in found for i in x.loads}
-    named = {x.pc for x in asked.finding.locations}
+    named = set(asked.finding.covered) | {x.pc for x in asked.finding.locations}
     if not found or (named and named.isdisjoint(mine)):
         return []
     edits = spans_edited(setting, text, by_lines(text.code, _spans(found)))
