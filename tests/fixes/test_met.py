@@ -55,6 +55,13 @@ def test_what_stands_alone_and_what_is_used() -> None:
     ]  # fmt: skip
 
 
+def test_other_names_of_the_atomic() -> None:
+    code = "__global__ void k() {\n  at::native::gpuAtomicAdd(out + i, v);\n  ::atomicAdd(&n[c], 1);\n}"
+    met_here = met._atomics(Text("f.cu", 1, code))
+    assert {code[one.start : one.end].split("(")[0] for one in met_here} == {"at::native::gpuAtomicAdd", "::atomicAdd"}
+    assert {met._name(one) for one in met_here} == {"add_of_lanes", "count_lanes"}
+
+
 def test_a_reference_that_the_host_has_too() -> None:
     code = "__host__ __device__ void f(unsigned& n) {\n  x::device_atomic_ref<unsigned> all(n);\n"
     code += "  at =\n      all.fetch_add(2);\n}"

@@ -23,6 +23,8 @@ LEAST = 1.5  # atomics of lanes for each that is left, below which looking for e
 SINCE = 70  # architecture from which lanes can look for each other (CUDA C++ Programming Guide, warp match)
 ALONE = 1.25  # sectors a request up to which the lanes' words are likely one (judged: counters are of four bytes)
 MOST = 0.9  # of the waits for atomics, that those are which change, for the finding's promise to be theirs (judged)
+WRAPPED = dict.fromkeys(("gpuAtomicAdd", "gpuAtomicAddNoReturn", "CudaAtomicAdd", "unsafeAtomicAdd"), "atomicAdd")
+_SCOPE = re.compile(r"(?:(?:\b\w+\s*)?::\s*)+$")
 _ALONE = re.compile(r"(?:[;{}:]|\belse|^)\s*$")
 _CONSTANT = re.compile(r"\(?\s*(?:\(\s*\w[\w ]*\)\s*)?\(?-?\d+(?:\.\d*)?[fuUlL]*\s*\)?\s*\)?|\w+\(\s*\d+\s*\)")
 _REFERENCE = r"(?:\w+\s*::\s*)*device_atomic_ref\s*<\s*(?P<kind>[\w ]+?)\s*>\s*{name}\s*[({{](?P<of>[^;]*)[)}}]\s*;"
@@ -159,12 +161,15 @@ def _lines(one: Met) -> set[tuple[str, int]]:
 def _atomics(text: Text) -> list[Met]:
     out = []
     code = text.code
-    for name in STEPS:
+    for name in (*STEPS, *WRAPPED):
         for call in calls_of(code, name):
-            if len(call.arguments) == 2 and call.start > code.find("{"):
+            scope = _SCOPE.search(code, 0, call.start)
+            start = scope.start() if scope is not None else call.start
+            call, function = Call(start, call.end, call.arguments), WRAPPED.get(name, name)
+            if len(call.arguments) == 2 and start > code.find("{"):
                 used = not _unused(code, call)
                 if not used or name == "atomicAdd":
-                    out.append(Met(text, call.start, call.end, name, *call.arguments, used))
+                    out.append(Met(text, start, call.end, function, *call.arguments, used))
     for match in re.finditer(r"\b(?P<name>\w+)\s*\.\s*fetch_add\s*\(", code):
         inner = calls_of(code[match.start() :].replace(".", " ", 1), "fetch_add")
         made = re.search(_REFERENCE.replace("{name}", match["name"]).replace("{{", "{").replace("}}", "}"), code)
@@ -184,7 +189,7 @@ def _edits(setting: Setting, found: list[Met]) -> list[Edit]:
         mine = [one for one in found if one.text == text]
         spans = []
         for one in mine:
-            at, end = one.start, one.start + len(one.function)
+            at, end = one.start, text.code.index("(", one.start)
             if not one.kind:
                 spans.append((at, end, _name(one)))
         made = spans_edited(setting, text, spans) if spans else []
