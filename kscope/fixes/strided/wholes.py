@@ -88,11 +88,13 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     spans: list[Span] = [(*x.one.span, f"load_whole(&{x.one.name}[{x.one.at}])") for x in found]
     edits = spans_edited(setting, text, by_lines(text.code, [*spans, *put(outs, 1)]))
-    fix = _fix(asked, found, outs, edits, every=named <= mine | {code[i].pc for x in outs for i in x.stores})
+    if not named <= mine | {code[i].pc for x in outs for i in x.stores}:
+        return []
+    fix = _fix(asked, found, outs, edits)
     return [fix] if edits and fix.proof[0].after <= HALVED * fix.proof[0].before else []
 
 
-def _fix(asked: Asked, found: Sequence[_Read], outs: Sequence[Moved], edits: list[Edit], *, every: bool) -> Fix:
+def _fix(asked: Asked, found: Sequence[_Read], outs: Sequence[Moved], edits: list[Edit]) -> Fix:
     code, mine = asked.setting.code, sorted({i for x in found for i in x.loads})
     stores = sorted({i for x in outs for i in x.stores})
     names = " and ".join(dict.fromkeys([*(x.one.name for x in found), *(x.one.name for x in outs)]))
@@ -112,7 +114,7 @@ def _fix(asked: Asked, found: Sequence[_Read], outs: Sequence[Moved], edits: lis
         proof=[Proof(what="warp loads and stores", before=total(code.executed, mine + stores),
                      after=after + sum(code.executed[x.stores[0]] for x in outs), unit="inst",
                      how=f"{len(mine)} loads of words, of records then")],
-        price=asked.finding.estimate if every else None,
+        price=asked.finding.estimate,
     )  # fmt: skip
 
 

@@ -150,13 +150,13 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     edits = spans_edited(setting, text, by_lines(text.code, _spans(found)))
     beside = named <= mine and all(x.size == _piece(x.size) for x in found)
-    if not held_up(asked.finding, memory=False):
+    if not beside or not held_up(asked.finding, memory=False):
         return []
-    fix = _fix(asked, found, edits, beside=beside)
+    fix = _fix(asked, found, edits)
     return [fix] if edits and fix.proof[0].after <= HALVED * fix.proof[0].before else []
 
 
-def _fix(asked: Asked, found: Sequence[_Read], edits: list[Edit], *, beside: bool) -> Fix:
+def _fix(asked: Asked, found: Sequence[_Read], edits: list[Edit]) -> Fix:
     code, mine = asked.setting.code, sorted({i for x in found for i in x.loads})
     names = " and ".join(dict.fromkeys(x.one.name for x in found))
     sizes = " and ".join(map(str, sorted({_piece(x.size) for x in found})))
@@ -175,7 +175,7 @@ def _fix(asked: Asked, found: Sequence[_Read], edits: list[Edit], *, beside: boo
         proof=[Proof(what="warp loads", before=total(code.executed, mine),
                      after=sum(code.executed[x.loads[0]] * x.size / _piece(x.size) for x in found), unit="inst",
                      how=f"{len(mine)} loads of words, of {sizes} bytes then")],
-        price=asked.finding.estimate if beside else None,
+        price=asked.finding.estimate,
     )  # fmt: skip
 
 
