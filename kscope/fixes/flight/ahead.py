@@ -36,11 +36,13 @@ def fixes(asked: Asked) -> list[Fix]:
         waits = sum(shares[setting.code[i].pc] for i in mine)
         if not mine or waits < MOST * sum(shares.values()) or not _apart(setting, loads):
             continue
-        wanted = TIMES[trips(setting.code, setting.code.cfg.loop_of[loads[0]] or 0) < FEW]
+        many = trips(setting.code, setting.code.cfg.loop_of[loads[0]] or 0)
+        wanted = TIMES[many < FEW]
         times = _times(setting, loads, wanted)
         edits = spans_edited(setting, text, spans(text.code, one, times)) if times else []
         if edits:
-            return [_fix(asked, one, edits, loads, times, whole=times == wanted)]
+            promised = "elements a thread" not in asked.finding.fix or many >= TIMES[0]  # what its figure stands for
+            return [_fix(asked, one, edits, loads, times, whole=times == wanted and promised)]
     return []
 
 
