@@ -25,9 +25,14 @@ from tests.support.with_sources import changes
     ],
 )
 def test_calls_by_the_names_that_code_has_for_them(line: str, becomes: str) -> None:
-    change = _Change()
+    change = _Change({line})
     assert change.of(line) == becomes
     assert change.shared == ("expf" not in line and "sqrt" not in line and becomes != line)
+
+
+def test_a_root_that_may_be_of_integers_stays() -> None:
+    assert _Change().of("y = expf(x) / sqrt(n);") == "y = __expf(x) / sqrt(n);"
+    assert _Change().of("y = expf(x) / sqrtf(n);") == "y = __expf(x) * rsqrtf(n);"
 
 
 @pytest.mark.parametrize(
@@ -35,8 +40,9 @@ def test_calls_by_the_names_that_code_has_for_them(line: str, becomes: str) -> N
     [
         ("exp", "y = expf(x);", True), ("exp", "y = exp(x);", True), ("exp", "y = math::exp(x);", False),
         ("exp", "y = logf(x);", False), ("exp", "y = f(x);  // expf(x)", False), ("exp", "double y = exp(x);", False),
-        ("pow", "y = std::pow(x, y);", True), ("square root", "y = x / sqrtf(z);", True),
-        ("division", "y = x / z;", False), ("atan2", "y = atan2f(x, z);", False),
+        ("pow", "y = std::pow(x, y);", True), ("square root", "y = x / sqrt(z);", True),
+        ("division", "y = x / z;", False), ("division", "y = x / sqrt(z);", False),
+        ("atan2", "y = atan2f(x, z);", False),
     ],
 )  # fmt: skip
 def test_a_line_is_changed_where_the_machine_code_has_the_function(function: str, line: str, named: bool) -> None:

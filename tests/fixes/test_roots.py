@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kscope.fixes.accuracy import powers
 from kscope.fixes.algebra import roots
-from kscope.fixes.compute import powers
 from kscope.fixes.given.text import Text
 
 

@@ -58,7 +58,7 @@ def made(make: Callable[[Asked], list[Fix]], case: str, of: Setting | None = Non
     ],
 )
 def test_fewer_lanes_have_a_row(case: str, code: str, launch: str) -> None:
-    (fix,) = [f for f in changes(case, code) if f.kind == "lane_mapping"]
+    fix = next(f for f in changes(case, code) if f.kind == "lane_mapping")
     assert fix.code.endswith(launch) and fix.price is not None and fix.printable
     assert (fix.conditions[0].state, fix.conditions[0].by) == ("proved", "values")
 

@@ -4,7 +4,7 @@ instructions of both."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from kscope.arch import table
 from kscope.fixes.accuracy.spots import Spot, priced, spots
@@ -25,8 +25,9 @@ NAMES = {
 }  # fmt: skip
 """What FUNCTIONS calls a function (kscope.features.patterns.accurate_math): its names that have an intrinsic."""
 ROOTS = ("division", "square root")
-_OVER_ROOT = re.compile(r"/\s*(?:std::)?sqrtf?\s*(?=\()")
-_ONE_OVER_ROOT = re.compile(r"(?<![\w.])1(?:\.0?f?)?\s*/\s*(?:std::)?sqrtf?\s*(?=\()")
+_OVER_ROOT = re.compile(r"/\s*(?:std::)?sqrtf\s*(?=\()")
+_OVER_ANY_ROOT = re.compile(r"/\s*(?:std::)?sqrtf?\s*(?=\()")
+_ONE = re.compile(r"(?<![\w.])1(?:\.0?f?)?\s*$")
 _STANDARD = re.compile(r"\bstd::(?=(?:__\w+f|power<\d+>)\()")
 _ELSEWHERE = re.compile(r"\b(?!std\b)\w+\s*::\s*(?:exp|exp10|log|log2|log10|sin|cos|tan|pow)f?\s*\(")
 _WHOLE = re.compile(r"(\d+)(?:\.0*)?f?")
@@ -40,7 +41,7 @@ def fixes(asked: Asked) -> list[Fix]:
     for spot, place in mine:
         worth[place.file, place.number] = worth.get((place.file, place.number), 0.0) + spot.saved
     where = {(p.file, p.number): p for _, p in mine if worth[p.file, p.number] >= SMALL * every}
-    change = _Change()
+    change = _Change({_bare(p) for s, p in mine if s.function == "square root"})
     edits = changed([where[key] for key in sorted(where)], change.of)
     if not edits:
         return []
@@ -52,15 +53,21 @@ def fixes(asked: Asked) -> list[Fix]:
 def _named(spot: Spot) -> Place | None:
     """The innermost line that calls the function by a name, which an intrinsic can replace."""
     for place in spot.places:
-        text = place.text.partition("//")[0]
+        text = _bare(place)
         if _ELSEWHERE.search(text):
             continue
         names = NAMES.get(spot.function, ())
         if any(calls_of(text, name) or _by_overload(text, name) for name in names):
             return place
-        if spot.function in ROOTS and _OVER_ROOT.search(text) and not _wide(text):
+        over = _OVER_ANY_ROOT if spot.function == "square root" else _OVER_ROOT
+        if spot.function in ROOTS and over.search(text) and not _wide(text):
             return place
     return None
+
+
+def _bare(place: Place) -> str:
+    """A line without what is commented behind it."""
+    return place.text.partition("//")[0]
 
 
 def _by_overload(text: str, name: str) -> bool:
@@ -73,18 +80,21 @@ def _wide(text: str) -> bool:
 
 
 class _Change:
-    """Lines with intrinsics, and what became of how many calls."""
+    """Lines with intrinsics, and what became of how many calls. rooted: lines on which floats have a square root."""
 
-    def __init__(self) -> None:
+    def __init__(self, rooted: Collection[str] = ()) -> None:
+        self.rooted = rooted
         self.counts: dict[str, int] = {}
         self.powers = _Powers()
         self.shared = False
 
     def of(self, text: str) -> str:
-        roots = 0 if _wide(text) else len(_OVER_ROOT.findall(text))
-        if roots:
-            self.counts["rsqrtf"] = self.counts.get("rsqrtf", 0) + roots
-            text = _OVER_ROOT.sub("* rsqrtf", _ONE_OVER_ROOT.sub("rsqrtf", text))
+        over = _OVER_ANY_ROOT if text in self.rooted else _OVER_ROOT
+        for match in [] if _wide(text) else list(over.finditer(text))[::-1]:
+            self.counts["rsqrtf"] = self.counts.get("rsqrtf", 0) + 1
+            one = _ONE.search(text, 0, match.start())
+            first, new = (one.start(), "rsqrtf") if one is not None else (match.start(), "* rsqrtf")
+            text = text[:first] + new + text[match.end() :]
         overloads = not _wide(text)
         text = self._replaced(text, "powf", self.powers.of, overloads)
         for name, row in table("functions").items():

@@ -11,7 +11,7 @@ from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, Text, closing, spans_edited, statement_end
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
-_ROOT = re.compile(r"/\s*(?:std\s*::\s*)?(sqrt)\s*\(")  # of sqrtf compute.math_functions
+_ROOT = re.compile(r"/\s*(?:std\s*::\s*)?(sqrt)\s*\(")  # of sqrtf accuracy.math_functions
 _NAMED = re.compile(
     r"(?<![\w.>])(?P<kind>(?:const\s+)?(?!return\b|else\b)[A-Za-z_]\w*)\s+(?P<name>[A-Za-z_]\w*)\s*=\s*"
     r"(?P<root>(?:std\s*::\s*)?sqrtf?)\s*\("
@@ -26,7 +26,8 @@ _BEHIND = re.compile(r"\s*(?:[\[.(]|->)")
 
 def fixes(asked: Asked) -> list[Fix]:
     setting = asked.setting
-    found = {text: spans for text in regions(setting) if (spans := divided(text))}
+    of = named if asked.finding.code == "CMP204" else divided  # whose calls accuracy.math_functions has
+    found = {text: spans for text in regions(setting) if (spans := of(text))}
     files = {text.file for text in found}
     if len(files) != 1:
         return []
@@ -57,6 +58,11 @@ def fixes(asked: Asked) -> list[Fix]:
 def divided(text: Text) -> list[Span]:
     """What becomes of a text's divisions by roots."""
     return [*_called(text.code), *_kept(text.code)]
+
+
+def named(text: Text) -> list[Span]:
+    """What becomes of the divisions by roots that have a name."""
+    return _kept(text.code)
 
 
 def _called(code: str) -> list[Span]:

@@ -111,10 +111,10 @@ class Parser:
             value = self.comma() if word == "return" and self.next() != ";" else None
             self.need(";")
             return (word, value) if word == "return" else ("leave", word)
-        if word := self.take("__syncthreads", "__syncwarp", "__threadfence"):
+        if word := self.take("__syncthreads", "__syncwarp"):
             for sign in "();":
                 self.need(sign)
-            return {"__syncthreads": ("barrier",), "__syncwarp": ("meeting",)}.get(word, ("block", []))
+            return ("barrier",) if word == "__syncthreads" else ("meeting",)
         if self.take("switch"):
             return switch(self)
         if self.take("static_assert"):
