@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kscope.fixes.given.text import Text
+from kscope.fixes.thread import accesses
 from kscope.fixes.thread.accesses import elements_at_once
 from kscope.fixes.thread.element_types import instantiated
 from kscope.fixes.thread.elements import elements
@@ -256,3 +259,20 @@ def test_a_loop_that_libraries_name_is_the_grid_s() -> None:
 def test_the_thread_s_number_has_a_name(lines: list[str], same: bool) -> None:
     index = ["  const int t = threadIdx.x;", "  int i = blockIdx.x * blockDim.x + t;"]
     assert (len(rows(kernel(*index, *lines))) == 1) is same
+
+
+@pytest.mark.parametrize(("kind", "stride", "line", "taken"), [
+    ("Pixel", 4, 3, True), ("Pixel", 12, 3, False), ("Pixel", 12, 77, False), ("float", 12, 3, True),
+    ("Pixel", 12, 1, True),  # another line of the kernel: of something else
+])  # fmt: skip
+def test_members_of_a_structure_are_no_elements(
+    kind: str, stride: int, line: int, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three members of twelve bytes, each stored by itself: four such structures are no size of an access."""
+    text = Text("k.cu", 1, "__global__ void k(Pixel* out, int n) {\n  int i = threadIdx.x;\n  out[i] = i;\n}")
+    op = SimpleNamespace(space="global", access="store", bytes=4)
+    code = SimpleNamespace(classes=[op], ran=list, where=lambda asked: [0] if asked(None, op) else [])
+    setting = SimpleNamespace(code=code, sites=lambda i: [("k.cu" if line < 9 else "other.h", line)])
+    one = SimpleNamespace(rows=[SimpleNamespace(kind=kind)], body=(text.code.index("out[i]"), text.code.index(";\n}")))
+    beside = [0] if stride == op.bytes else []
+    assert accesses.whole(setting, text, one, beside, {}) == taken  # type: ignore[arg-type]

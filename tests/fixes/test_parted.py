@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from kscope.fixes.given.text import Text
 from kscope.fixes.shared_sums import parted
 
 TABLE = """__global__ void k(const Item* items, unsigned* out, int many, int bins) {
@@ -91,3 +94,37 @@ def test_other_rows_are_left(was: str, new: str) -> None:
 def test_an_array_of_the_thread() -> None:
     code = ROWS.replace("const int tid", "float last[2]; const int tid").replace("v *= 2;", "last[0] = v;")
     assert becomes(code) == ""
+
+
+def test_rounds_are_those_of_the_loop_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block's threads go once round a loop of theirs, and many times round one within: nothing is there to share."""
+    code = """__global__ void k(const int* start, float* y, int n) {
+  for (int q = threadIdx.x; q < n; q += blockDim.x) {
+    float sum = 0;
+    for (int i = start[q]; i < start[q + 1]; i++) {
+      sum += y[i];
+    }
+    y[q] = sum;
+  }
+}"""
+    text = Text("k.cu", 1, code)
+    found = parted.parted(code)
+    assert found is not None
+    lines, numbers = [3, 4, 4, 4, 5, 5, 7, 7], [0, 1, 1, 1, 1, 1, 0, 0]
+    made = [SimpleNamespace(file="k.cu", line=line, opcode=f"OP{n}") for n, line in enumerate(lines)]
+
+    class Code(list):  # type: ignore[type-arg]
+        cfg = SimpleNamespace(loop_of=numbers, loops=[SimpleNamespace(depth=1), SimpleNamespace(depth=2)])
+        classes = [SimpleNamespace(access="load")] * len(lines)
+
+        def ran(self, some: object) -> list[int]:
+            return list(some)  # type: ignore[call-overload, no-any-return]
+
+    monkeypatch.setattr(parted, "trips", lambda code, number: {0: 1.0, 1: 900.0}[number])
+    setting = SimpleNamespace(code=Code(made))
+    assert parted._rounds(setting, text, found) == 1.0  # type: ignore[arg-type]
+    monkeypatch.setattr(parted, "trips", lambda code, number: {0: 50.0, 1: 1.0}[number])
+    assert parted._rounds(setting, text, found) == 50.0  # type: ignore[arg-type]
+    setting.code[6] = setting.code[7]  # the compiler has put two rounds side by side
+    setting.code[0] = setting.code[6]
+    assert parted._rounds(setting, text, found) == 150.0  # type: ignore[arg-type]

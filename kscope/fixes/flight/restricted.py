@@ -48,7 +48,7 @@ def fixes(asked: Asked) -> list[Fix]:
                       how="not marked as of what nobody writes, in one stretch without a branch"),
             ],
             costs=["registers for what is loaded earlier"],
-            price=asked.finding.estimate,
+            price=None,  # how far the compiler then moves loads shows when it is built: 1.00x to 1.31x of three kernels
         )
     ]  # fmt: skip
 

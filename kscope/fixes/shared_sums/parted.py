@@ -4,9 +4,12 @@ as many blocks as the device holds share them."""
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Collection
 
 from msgspec import Struct, structs
 
+from kscope.features.patterns.loop_parallelism import trips
 from kscope.fixes.atomics.reading import MODIFIED
 from kscope.fixes.atomics.regions import clear
 from kscope.fixes.given.conditions import WRITES, proved, reads
@@ -176,18 +179,31 @@ def _bare(setting: Setting, found: Parted) -> bool:
 
 
 def _rounds(setting: Setting, text: Text, found: Parted) -> float:
-    """How often a thread goes round what is to be shared, the mean: of a loop's line that is done most often."""
-    code, launch = setting.code, setting.launch
-    warps = launch.blocks * launch.warps if launch is not None else 1
+    """How often a thread goes round what is to be shared each time that it comes to it: of the loop that most of its
+    own instructions are in, not those of loops within."""
+    code = setting.code
     most = 0.0
     for one in found.shared:
-        inner = [x.body for x in loops(text.code) if one.body[0] < x.span[0] < one.body[1]]
+        inner = [(x.span[0], x.body[1]) for x in loops(text.code) if one.body[0] <= x.span[0] < one.body[1]]
         lines = {text.first + text.code.count("\n", 0, at) for at in range(*one.body)
                  if not any(a <= at < b for a, b in inner)}  # fmt: skip
-        ran = code.ran([i for i in range(len(code)) if code.cfg.depth[i] and code[i].file == text.file
-                        and code[i].line in lines])  # fmt: skip
-        most = max([most, *(code.executed[i] for i in ran)])
-    return most / warps
+        heads = {text.first + text.code.count("\n", 0, a) for a, _ in inner}
+        own = Counter(code.cfg.loop_of[i] for i in code.ran(range(len(code)))
+                      if code[i].file == text.file and code[i].line in lines - heads)  # fmt: skip
+        number = next((n for n, _ in own.most_common() if n is not None), None)
+        if number is not None:  # a loop that is made for each of several cases is there as often
+            depth = code.cfg.loops[number].depth
+            alike = [n for n in own if n is not None and code.cfg.loops[n].depth == depth]
+            most = max([most, *(trips(code, n) * _copies(setting, n, lines - heads) for n in alike)])
+    return most
+
+
+def _copies(setting: Setting, number: int, lines: Collection[int]) -> int:
+    """How many rounds the compiler has put side by side: each access of a line is there as often."""
+    code = setting.code
+    met = Counter((code[i].line, code[i].opcode) for i in code.ran(range(len(code)))
+                  if code.cfg.loop_of[i] == number and code[i].line in lines and code.classes[i].access)  # fmt: skip
+    return min(met.values(), default=1)
 
 
 def _spans(code: str, found: Parted) -> list[Span]:

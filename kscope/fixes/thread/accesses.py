@@ -50,6 +50,18 @@ def made_by(setting: Setting, text: Text, one: Elements, beside: list[int]) -> l
     return sorted({*called, *(i for i in beside if on(i, lines))})
 
 
+def whole(setting: Setting, text: Text, one: Elements, beside: list[int], types: Mapping[str, str]) -> bool:
+    """Whether elements are read and written by one access each, where the name of a type does not say how wide it is:
+    a structure's members stand apart, and several structures are no size of an access."""
+    if all(width(row.kind, types) for row in one.rows):
+        return True
+    code, lines = setting.code, _lines(text, one)
+    here = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
+    kernel = set(range(text.first, text.first + text.code.count("\n") + 1)) - set(lines)
+    others = {i for i in here if any(f == text.file and n in kernel for f, n in setting.sites(i))}
+    return all(i in others or i in beside or code.classes[i].bytes >= WIDEST for i in here)
+
+
 def widest(setting: Setting, mine: list[int]) -> int:
     """Bytes of the widest of some accesses, or of any where some are as wide as can be."""
     code = setting.code

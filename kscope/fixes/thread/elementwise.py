@@ -13,7 +13,7 @@ from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Span, Text, by_lines, kernel_text, plain, shape, spans_edited
 from kscope.fixes.memory.neighbours import SEVERAL
-from kscope.fixes.thread.accesses import all_of, elements_at_once, fewer, made_by, narrow, widest
+from kscope.fixes.thread.accesses import all_of, elements_at_once, fewer, made_by, narrow, whole, widest
 from kscope.fixes.thread.element_types import instantiated
 from kscope.fixes.thread.elements import Elements, elements
 from kscope.fixes.thread.launched import elsewhere, launched
@@ -58,7 +58,7 @@ def _taken(
     setting: Setting, text: Text, one: Elements, beside: list[int], types: Mapping[str, str]
 ) -> _Taken | None:  # fmt: skip
     mine = made_by(setting, text, one, beside)
-    if not mine:
+    if not mine or not whole(setting, text, one, beside, types):
         return None
     count = most = elements_at_once(one, types, widest(setting, mine))
     if one.shape == "loop":
