@@ -54,6 +54,7 @@ def page(read: Mapping[str, Any]) -> str:
         "",
         f"With these kernels at hand (2): {said(of[2, False])}",
         "",
+        *(line for note in read["notes"] for line in (note, "")),
         "| program | rule | change | made | at first sight | promised | delivered | in bounds | its check |",
         "|---|---|---|---|---|---|---|---|---|",
     ]

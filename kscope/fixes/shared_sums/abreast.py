@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import re
 
-from msgspec import structs
-
+from kscope.features.estimate.gains import expected_at_most
 from kscope.features.sass.listing import Listing
 from kscope.fixes.atomics.regions import clear, regions
 from kscope.fixes.given.conditions import proved, reads
@@ -42,7 +41,7 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     grid, more = [side // times if k == n else side for k, side in enumerate(launch.grid)], will / was.warps
     found = asked.finding.estimate
-    price = structs.replace(found, speedup=min(found.speedup, more), low=min(found.low, more)) if found else None
+    price = expected_at_most(found, more) if found else None
     return [
         Fix(
             kind="block_size",

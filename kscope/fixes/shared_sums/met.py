@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
+from kscope.features.estimate.gains import expected_at_most
 from kscope.features.facts import SECTOR, SECTORS
 from kscope.features.profile.code import Code
 from kscope.features.sass.columns import total
@@ -99,8 +100,7 @@ def _price(asked: Asked, atoms: list[int], fewer: float) -> Estimate | None:
     mine = sum(x.share or 0 for x in asked.finding.locations if x.pc in at)
     if found is None or mine < MOST * waits:
         return None
-    speedup, high = min(found.speedup, fewer), min(found.high, max(found.speedup, fewer))
-    return structs.replace(found, speedup=speedup, low=min(found.low, speedup), high=max(speedup, high))
+    return expected_at_most(found, fewer, strictly=True)
 
 
 def meeting(setting: Setting) -> list[int]:

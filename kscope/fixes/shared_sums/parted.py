@@ -7,8 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Collection
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
+from kscope.features.estimate.gains import expected_at_most
 from kscope.features.patterns.loop_parallelism import trips
 from kscope.fixes.atomics.reading import MODIFIED
 from kscope.fixes.atomics.regions import clear
@@ -61,7 +62,6 @@ def _fix(asked: Asked, found: Parted, parts: int, edits: list) -> Fix:  # type: 
     assert launch is not None and price is not None
     given = [f"dim3({launch.grid[0]}, {parts})", str(launch.threads)]
     given += [str(launch.shared_dynamic)] if launch.shared_dynamic else []
-    speedup = min(price.speedup, float(parts))
     what = f"what blocks add up in {found.table}[]" if found.table else "the rounds of a block's loop"
     return Fix(
         kind="lane_mapping",
@@ -84,7 +84,7 @@ def _fix(asked: Asked, found: Parted, parts: int, edits: list) -> Fix:  # type: 
                   how=f"at least {LEAST} rounds are left for each thread; as many as the device holds at most")
         ],
         costs=["what a block does besides is done by each"],
-        price=structs.replace(price, speedup=speedup, low=min(price.low, speedup), high=max(speedup, price.high)),
+        price=expected_at_most(price, float(parts)),
     )  # fmt: skip
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
+from kscope.features.estimate.gains import expected_at_most
 from kscope.fixes.atomics.reading import MODIFIED
 from kscope.fixes.atomics.regions import clear
 from kscope.fixes.given.conditions import proved, reads
@@ -63,7 +64,6 @@ def _fix(asked: Asked, found: Row, lanes: int, grid: list[int], edits: list) -> 
     setting, launch = asked.setting, asked.setting.launch
     assert launch is not None
     price = asked.finding.estimate
-    speedup = min(price.speedup, float(lanes)) if price is not None else 1.0
     names = " and ".join(name for name, _ in found.sums)
     return Fix(
         kind="lane_mapping",
@@ -88,7 +88,7 @@ def _fix(asked: Asked, found: Row, lanes: int, grid: list[int], edits: list) -> 
                   how=f"every {lanes}th round; as many lanes as a row has elements, the mean, at most")
         ],
         costs=[f"{lanes} times the threads", "shuffles for each sum"],
-        price=structs.replace(price, speedup=speedup, low=min(price.low, speedup)) if price is not None else None,
+        price=expected_at_most(price, float(lanes)) if price is not None else None,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kscope.features.estimate import gains
 from kscope.model.contract.analysis import Estimate
@@ -60,5 +61,7 @@ def test_a_part_of_what_a_finding_counts_brings_a_part() -> None:
     """Half of the time that a gain of 2x takes away is 1.33x; the least that it may bring stays."""
     whole = Estimate(speedup=2.0, low=0.9, high=4.0, capped_by="issue slots", kind="modelled")
     half = gains.of_part(whole, 0.5)
-    assert (half.speedup, half.low, half.high) == (pytest.approx(1.333, abs=1e-3), 0.9, pytest.approx(1.6, abs=1e-3))
+    assert (half.speedup, half.low, half.high) == (pytest.approx(1.333, abs=1e-3), 0.9, pytest.approx(2.286, abs=1e-3))
+    sure = gains.of_part(structs.replace(whole, low=1.5), 0.1)
+    assert sure.low == pytest.approx(1 / (1 - 0.1 / 3), abs=1e-3) and sure.low < sure.speedup
     assert gains.of_part(whole, 1.0) == whole and gains.of_part(whole, 0.0).speedup == 1.0
