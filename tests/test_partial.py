@@ -120,7 +120,7 @@ def test_memory_across_the_bus_shows_in_few_sections(name: str, kernel: Read) ->
         analyze_kernel(reduced.reduced(kernel(f"scale_add.{which}_input"), name), which) for which in ("host", "device")
     )
     assert [f.code for f in away.findings] == ["MEM110"] and away.verdict.regime == "memory"
-    assert "MB cross the bus" in away.verdict.reason and away.verdict.confidence <= SURE
+    assert "bus to the host" in away.verdict.reason and away.verdict.limiter == "transfer"
     assert home.findings == []
 
 
