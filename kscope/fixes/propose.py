@@ -92,19 +92,13 @@ def proposed(setting: Setting, findings: Sequence[Finding]) -> list[Finding]:
     made = [_made(setting, f) if bare or f.severity != "info" else [] for f in findings]
     best: dict[object, Fix] = {}
     for fix in (fix for fixes in made for fix in fixes if fix.price is not None):
-        best[_change(fix)] = max(fix, best.get(_change(fix), fix), key=_promised)
-    dear = [[msgspec.structs.replace(x, price=best[_change(x)].price) if x.price else x for x in y] for y in made]
+        best[fix.change] = max(fix, best.get(fix.change, fix), key=_promised)
+    dear = [[msgspec.structs.replace(x, price=best[x.change].price) if x.price else x for x in y] for y in made]
     return [msgspec.structs.replace(f, fixes=x) if x else f for f, x in zip(findings, dear, strict=True)]
 
 
 def _promised(fix: Fix) -> float:
     return fix.price.speedup if fix.price is not None else 1.0
-
-
-def _change(fix: Fix) -> object:
-    """What tells one change from another: where several findings ask for the same, it mends each of them, and is worth
-    as much as the dearest."""
-    return fix.kind, fix.title, tuple((e.file, e.line, e.becomes) for e in fix.edits)
 
 
 def _made(setting: Setting, finding: Finding) -> list[Fix]:

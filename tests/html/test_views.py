@@ -53,6 +53,16 @@ def test_first_screen(visit: Callable[..., Visit]) -> None:
     assert first.locator(".gain .point").bounding_box()["width"] > 20
 
 
+def test_a_change_is_written_out_once(visit: Callable[..., Visit]) -> None:
+    page = visit("best4.block").go()
+    page.evaluate("for (const d of document.querySelectorAll('details.opportunity')) d.open = true")
+    told = page.locator(".changes > p").all_inner_texts()
+    assert told, "later findings say where their change is"
+    assert all(text.startswith("Change as at ") for text in told)
+    written = page.locator(".changes .change > p:first-child").all_inner_texts()
+    assert len(set(written)) == len(written)
+
+
 def test_every_chart(visit: Callable[..., Visit]) -> None:
     page = visit("sgemm.blocktile2d").go()
     titles = page.locator(".charts h2").all_inner_texts()

@@ -47,7 +47,7 @@ def fix(
     output = None if str(output) == "-" else output
 
     from kscope.cli.shared import _output
-    from kscope.engine.code.fixing import check, proposals, subjects
+    from kscope.engine.code.fixing import check, merged, proposals, subjects
     from kscope.rules.registry import rule
 
     if output:
@@ -61,6 +61,8 @@ def fix(
         _write(text, output, force=force)
         return NOT_THERE if any(one.has in ("no", "partly") for one in found) else 0
     listed = proposals(before, wanted)
+    if number is not None or format_ != "json":  # a program finds each finding's own in JSON
+        listed = merged(listed)
     if number is not None:
         if number > len(listed):
             raise click.UsageError(f"There are {len(listed)} changes, no number {number}.")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.engine.code.lint import lint
 from kscope.engine.findings.mended import of_code, setting_of
@@ -67,6 +67,18 @@ def proposals(found: Iterable[Subject], code: str | None = None) -> list[Proposa
         for s, f in asked if not f.fixes and f.code not in LIMITS and (f.severity != "info" or code is not None)
     ]  # fmt: skip
     return made + bare
+
+
+def merged(found: Iterable[Proposal]) -> list[Proposal]:
+    """Each change once, at its first finding; the others that it answers too are named there. Those without code stay:
+    each has its own reason."""
+    kept: dict[object, Proposal] = {}
+    for n, one in enumerate(found):
+        key = n if one.fix.refused else (one.kernel, one.fix.change)
+        first = kept.setdefault(key, one)
+        if first is not one and one.code not in (first.code, *first.also):
+            kept[key] = structs.replace(first, also=[*first.also, one.code])
+    return list(kept.values())
 
 
 def _unprinted(finding: Finding) -> Fix:

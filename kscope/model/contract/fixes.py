@@ -83,6 +83,12 @@ class Fix(Frozen):
         could have been computed."""
         return bool((self.code or self.edits) and self.proof and not self.refused)
 
+    @property
+    def change(self) -> object:
+        """What tells one change from another: where several findings ask for the same, it mends each of them, and is
+        worth as much as the dearest."""
+        return self.kind, self.title, self.code, tuple((e.file, e.line, e.becomes) for e in self.edits)
+
 
 class Proposal(Frozen):
     """A change of one kernel, and the finding that it answers."""
@@ -92,6 +98,7 @@ class Proposal(Frozen):
     rule: str
     why: str
     fix: Fix
+    also: Annotated[list[str], Meta(description="rules of the kernel whose findings the same change answers")] = []
 
 
 class Checked(Frozen):

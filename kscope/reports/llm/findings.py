@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kscope.reports import words
@@ -13,6 +14,7 @@ from kscope.reports.phrases.places import where as placed
 if TYPE_CHECKING:
     from kscope.model.contract.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, TimelineAnalysis
 
+Before = Mapping[tuple[str, object], str]
 PLACES = 3
 EDITS = 6  # lines of a change that are written out: the pack has a budget (judged)
 
@@ -20,7 +22,8 @@ EDITS = 6  # lines of a change that are written out: the pack has a budget (judg
 def findings(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis, base: int, heading: str) -> list[Block]:
     """Ranked findings, and minor ones in a line."""
     ranked = [f for f in kernel.findings if f.severity != "info"]
-    blocks = [block for rank, f in enumerate(ranked) for block in _finding(rank, f, base + 1 + rank * 8, heading)]
+    before = fixes.told_before(kernel.findings)
+    blocks = [b for rank, f in enumerate(ranked) for b in _finding(rank, f, before, base + 1 + rank * 8, heading)]
     if not ranked:
         text = f"None: {silence.nothing(kernel)}."
         blocks.append(Block(base + 2, "findings", heading, text))
@@ -30,7 +33,7 @@ def findings(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis, base: int,
     return blocks
 
 
-def _finding(rank: int, finding: Finding, priority: int, heading: str) -> list[Block]:
+def _finding(rank: int, finding: Finding, before: Before, priority: int, heading: str) -> list[Block]:
     """Fix, place and gain in one block; why, further places and evidence may be left out."""
     gain = said(words.expectation(finding.estimate))
     lines = [f"{rank + 1}. {finding.code} {said(finding.rule)}: {gain}, confidence {words.percent(finding.confidence)}"]
@@ -38,12 +41,13 @@ def _finding(rank: int, finding: Finding, priority: int, heading: str) -> list[B
         lines.append(f"   - fix {said(finding.fix)}")
     places = _places(finding)
     of = f"{heading} {rank}"
+    changes = [_change(fix, before.get((finding.code, fix.change), "")) for fix in finding.fixes[:2]]
     blocks = [
         Block(priority, "findings", heading, "\n".join(lines + places[:1]), of=of),
-        *(Block(priority + 1, "changes", heading, "\n".join(_change(fix)), of=of) for fix in finding.fixes[:1]),
+        *(Block(priority + 1, "changes", heading, "\n".join(lines), of=of) for lines in changes[:1]),
         Block(priority + 1, "reasons", heading, "\n".join(_reasons(finding)), of=of),
     ]
-    rest = [line for fix in finding.fixes[1:2] for line in _change(fix)] + places[1:]
+    rest = [line for lines in changes[1:] for line in lines] + places[1:]
     if more := words.further(finding, min(len(finding.locations), PLACES)):
         rest.append(f"   - {more}")
     for item in finding.evidence[:8]:
@@ -79,8 +83,10 @@ def _reasons(finding: Finding) -> list[str]:
     return why
 
 
-def _change(fix: Fix) -> list[str]:
-    """A change: what was proved, what is left to check, and its lines."""
+def _change(fix: Fix, earlier: str) -> list[str]:
+    """A change: what was proved, what is left to check, and its lines; of one told `earlier`, where."""
+    if earlier:
+        return [f"   - change {said(earlier)}"]
     if fix.refused:
         return [f"   - no code: {said(fixes.head(fix))}"]
     takes = said(fixes.cost(fix)) or "nothing"

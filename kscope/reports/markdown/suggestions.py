@@ -21,8 +21,12 @@ def suggestions(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> list
     ranked = [f for f in kernel.findings if f.severity != "info"]
     info = [f for f in kernel.findings if f.severity == "info"]
     parts = ["### Suggestions"]
+    before = fixes.told_before(kernel.findings)
     for rank, finding in enumerate(ranked, 1):
         parts += _suggestion(rank, finding)
+        for fix in finding.fixes:
+            earlier = before.get((finding.code, fix.change))
+            parts += [f"**Change:** {prose(earlier)}."] if earlier else _change(fix)
     if not ranked:
         parts.append(f"None: {silence.nothing(kernel)}.")
     if info:
@@ -52,8 +56,6 @@ def _suggestion(rank: int, finding: Finding) -> list[str]:
         parts.append(bullets(ways))
     if finding.order:
         parts.append(f"**Order:** {prose(finding.order)}")
-    for fix in finding.fixes:
-        parts += _change(fix)
     return parts
 
 

@@ -3,13 +3,14 @@ the reporters, which quote them each in its own way."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.model.units import counted
 
 if TYPE_CHECKING:
-    from kscope.model.contract.analysis import Fix, Proof
+    from kscope.model.contract.analysis import Finding, Fix, Proof
     from kscope.model.contract.fixes import Condition
 
 STATES = {"proved": "proved", "assumed": "assumed", "check": "to check"}
@@ -21,6 +22,21 @@ def head(fix: Fix) -> str:
     if fix.refused:
         return f"{one_line(fix.title)}: not here, because {one_line(fix.refused)}"
     return one_line(fix.title)
+
+
+def told_before(findings: Sequence[Finding]) -> dict[tuple[str, object], str]:
+    """Where several findings ask for one change, it is told at the first of them: for the others, by code and change,
+    where that is."""
+    first: dict[object, str] = {}
+    out = {}
+    for rank, finding in enumerate((f for f in findings if f.severity != "info"), 1):
+        for fix in finding.fixes:
+            if fix.refused:
+                continue
+            if fix.change in first:
+                out[finding.code, fix.change] = first[fix.change]
+            first.setdefault(fix.change, f"as at {rank} ({finding.code}): {head(fix)}")
+    return out
 
 
 def figures(fix: Fix) -> str:

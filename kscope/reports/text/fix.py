@@ -22,9 +22,10 @@ def listed(page: Page, found: Sequence[Proposal]) -> None:
     for n, one in enumerate(found, 1):
         expect = words.expectation(one.fix.price) if one.fix.price is not None else ""
         style = "dim" if one.fix.refused else ""
-        left = [(f" {n:>2}  ", "bold"), (one.code, "code"), (f"  {fixes.head(one.fix)}", style)]
+        also = f"; also for {', '.join(one.also)}" if one.also else ""
+        left = [(f" {n:>2}  ", "bold"), (one.code, "code"), (f"  {fixes.head(one.fix)}{also}", style)]
         if not page.ends(left, (expect, "bold")):
-            page.paragraph(fixes.head(one.fix), lead=(f" {n:>2}  {one.code}  ", "code"), indent=LEAD)
+            page.paragraph(f"{fixes.head(one.fix)}{also}", lead=(f" {n:>2}  {one.code}  ", "code"), indent=LEAD)
             if expect:
                 page.line(" " * LEAD, (expect, "bold"))
 
@@ -35,6 +36,8 @@ def full(page: Page, one: Proposal) -> None:
     page.line((one_line(one.kernel), "bold"))
     page.paragraph(one_line(one.why), lead=(f"{one.code:{LEAD}}", "code"), indent=LEAD)
     page.paragraph(fixes.head(fix), lead=(f"{'change':{LEAD}}", "good"), indent=LEAD)
+    if one.also:
+        page.paragraph(f"{', '.join(one.also)}, the same change", lead=(f"{'answers':{LEAD}}", "dim"), indent=LEAD)
     for row in fix.proof:
         page.paragraph(fixes.proof(row), lead=(f"{'proved':{LEAD}}", "dim"), indent=LEAD)
     for text in fixes.conditions(fix):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
@@ -14,6 +15,7 @@ from kscope.reports.terminal import Page, Segment, cells, clip
 if TYPE_CHECKING:
     from kscope.model.contract.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, TimelineAnalysis
 
+Before = Mapping[tuple[str, object], str]
 PLACES_SHOWN = 2
 FIXES_SHOWN = 2
 LINES_SHOWN = 4
@@ -27,9 +29,10 @@ def suggestions(page: Page, kernel: KernelAnalysis | TimelineAnalysis | JobAnaly
     if (why := order.order(kernel.findings)) and why != order.PLAIN:
         page.blank()
         page.paragraph(why, lead=("  order  ", "dim"), indent=9, style="dim")
+    before = fixes.told_before(kernel.findings)
     for rank, finding in enumerate(ranked, 1):
         page.blank()
-        _suggestion(page, str(rank), finding, verbose=verbose)
+        _suggestion(page, str(rank), finding, before, verbose=verbose)
     if not ranked:
         page.blank()
         style = "good" if silence.contented(kernel) else "overhead"
@@ -37,14 +40,14 @@ def suggestions(page: Page, kernel: KernelAnalysis | TimelineAnalysis | JobAnaly
     if info and verbose:
         for finding in info:
             page.blank()
-            _suggestion(page, "-", finding, verbose=True)
+            _suggestion(page, "-", finding, {}, verbose=True)
     elif info:
         page.blank()
         listed = ", ".join(f"{one_line(f.rule)} {f.code}" for f in info)
         page.paragraph(listed, lead=("  minor or for information  ", "dim"), indent=INDENT, style="dim")
 
 
-def _suggestion(page: Page, rank: str, finding: Finding, *, verbose: bool) -> None:
+def _suggestion(page: Page, rank: str, finding: Finding, before: Before, *, verbose: bool) -> None:
     left: list[Segment] = [
         (f" {rank:>2}  ", "bold"), (one_line(finding.rule), finding.severity), ("  ", ""), (finding.code, "code"),
     ]  # fmt: skip
@@ -69,17 +72,19 @@ def _suggestion(page: Page, rank: str, finding: Finding, *, verbose: bool) -> No
     for remedy in finding.remedies:
         lead = ("     or    ", "good") if remedy.applies else ("     not   ", "dim")
         page.paragraph(one_line(remedies.remedy(remedy)), lead=lead, indent=INDENT + 6)
-    changes(page, finding, verbose=verbose)
+    changes(page, finding, before, verbose=verbose)
     weight = f"  ({finding.severity}, confidence {words.percent(finding.confidence)})"
     page.line(" " * (INDENT + 6), (f"kscope explain {finding.code}", "code"), (weight, "dim"))
 
 
-def changes(page: Page, finding: Finding, *, verbose: bool) -> None:
-    """The changes that mend it, best first: what was proved, what it takes, and of the first one the lines."""
+def changes(page: Page, finding: Finding, before: Before, *, verbose: bool) -> None:
+    """The changes that mend it, best first: what was proved, what it takes, and of the first one the lines; of one that
+    an earlier finding told, where."""
     for n, fix in enumerate(finding.fixes if verbose else finding.fixes[:FIXES_SHOWN]):
         lead = ("     not   ", "dim") if fix.refused else ("     code  ", "good") if n == 0 else ("     or    ", "good")
-        page.paragraph(fixes.head(fix), lead=lead, indent=INDENT + 6)
-        if fix.refused:
+        earlier = before.get((finding.code, fix.change), "")
+        page.paragraph(earlier or fixes.head(fix), lead=lead, indent=INDENT + 6)
+        if fix.refused or earlier:
             continue
         told = "; ".join(part for part in (fixes.figures(fix), fixes.cost(fix)) if part)
         page.paragraph(told, lead=(" " * (INDENT + 6), ""), indent=INDENT + 6, style="dim")

@@ -55,9 +55,26 @@ function condition(one: Condition): HTMLElement {
   return h("li", { class: one.state }, h("b", {}, state), ` ${one.holds}`, one.why ? `: ${one.why}` : "");
 }
 
-export function changes(fixes: Fix[]): HTMLElement {
+/** Where each change of these findings is told first, by what tells it from another: "1 (GRD405)". */
+export function toldAt(findings: { code: string; fixes?: Fix[] }[]): Map<string, string> {
+  const first = new Map<string, string>();
+  findings.forEach((f, i) => {
+    for (const fix of f.fixes ?? []) if (!fix.refused && !first.has(change(fix))) first.set(change(fix), `${i + 1} (${f.code})`);
+  });
+  return first;
+}
+
+const change = (fix: Fix) => JSON.stringify([fix.kind, fix.title, fix.code, fix.edits]);
+
+/** `here`: the finding's place, as `first` has it; a change that an earlier one told is not written out again. */
+export function changes(fixes: Fix[], first: Map<string, string>, here: string): HTMLElement {
   const list = h("div", { class: "changes" });
   for (const fix of fixes) {
+    const at = first.get(change(fix));
+    if (at && at !== here) {
+      list.append(h("p", {}, h("b", {}, "Change "), `as at ${at}: ${fix.title}`));
+      continue;
+    }
     if (fix.refused) {
       list.append(h("p", { class: "refused" }, h("b", {}, "No code "), fix.refused));
       continue;

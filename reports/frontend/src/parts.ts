@@ -1,6 +1,6 @@
 // Pieces that kernel pages and timeline pages share: verdict, suggestions, what was silent.
 
-import { changes } from "./changes";
+import { changes, toldAt } from "./changes";
 import { h, styled } from "./dom";
 import { base, hex, number, percent, range, times, units } from "./format";
 import { markdown } from "./markdown";
@@ -49,10 +49,11 @@ export function suggestions(
   const body = h("div", { class: "opportunities" });
   const blind = subject.not_applicable?.length && !subject.passed?.length && !subject.findings.length;
   if (!ranked.length) body.append(h("p", { class: "good" }, `No suggestion: ${said?.nothing ?? (blind ? "no rule had what it needs" : "no rule found a fault worth 3 % or more")}.`));
-  ranked.forEach((f, i) => body.append(opportunity(data, f, i + 1, most, codeLink, i === 0, said)));
+  const told = toldAt(ranked);
+  ranked.forEach((f, i) => body.append(opportunity(data, f, i + 1, most, codeLink, told, i === 0, said)));
   if (info.length) {
     const folded = h("details", { class: "folded" }, h("summary", {}, `${info.length} minor or for information`));
-    for (const f of info) folded.append(opportunity(data, f, null, most, codeLink, false, said));
+    for (const f of info) folded.append(opportunity(data, f, null, most, codeLink, new Map(), false, said));
     body.append(folded);
   }
   const title = "What to try next";
@@ -81,8 +82,8 @@ function gainScale(most: number): HTMLElement {
 }
 
 function opportunity(
-  data: Data, f: Opportunity, rank: number | null, most: number, codeLink: (place: Place) => string | null, open: boolean,
-  said?: Said,
+  data: Data, f: Opportunity, rank: number | null, most: number, codeLink: (place: Place) => string | null,
+  told: Map<string, string>, open: boolean, said?: Said,
 ): HTMLElement {
   const estimate = f.estimate;
   const gain = h("span", { class: "gain" });
@@ -115,7 +116,7 @@ function opportunity(
       r.why ? `: ${r.why}` : ""))));
   }
   if (f.order) body.append(h("p", { class: "cap" }, h("b", {}, "Order "), f.order));
-  if (f.fixes?.length) body.append(changes(f.fixes));
+  if (f.fixes?.length) body.append(changes(f.fixes, told, `${rank} (${f.code})`));
   if (estimate) {
     const kind = estimate.kind === "measured" ? "Measured" : "Modelled";
     body.append(h("p", { class: "cap" }, `${kind}; capped by ${estimate.capped_by}. Confidence ${percent(f.confidence)}.`,

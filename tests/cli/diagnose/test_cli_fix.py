@@ -116,3 +116,18 @@ def test_faults_are_one_line(arguments: tuple[str, ...], status: int, told: str)
     done = kscope("fix", *arguments)
     assert done.returncode == status
     assert told in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_change_that_answers_several_findings_is_listed_once(report: Callable[[str], Path]) -> None:
+    path = str(report("best4.block"))
+    root = ("--source-root", str(FIXTURES / "kernels"))
+    said = json.loads(kscope("fix", path, "--format", "json", *root).stdout)["proposals"]
+    every = [p for p in said if not p["fix"].get("refused")]
+    titles = [p["fix"]["title"] for p in every]
+    assert len(set(titles)) < len(titles), "JSON has the change at each finding"
+    listed = kscope("fix", path, *root).stdout
+    assert all(words(listed[: listed.index("best4_block(")]).count(title) == 1 for title in set(titles))
+    first, *others = (p["code"] for p in every if p["fix"]["title"] == titles[0])
+    assert f"{titles[0]}; also for {', '.join(dict.fromkeys(others))}" in words(listed)
+    chosen = json.loads(kscope("fix", path, "--format", "json", "--number", "1", *root).stdout)["proposals"]
+    assert [(p["code"], p["also"]) for p in chosen] == [(first, list(dict.fromkeys(others)))]
