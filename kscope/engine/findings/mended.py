@@ -17,9 +17,9 @@ def of_kernel(facts: Facts, findings: list[Finding], lines: Lines | None = None)
     """The findings of a report's kernel, with changes to the sources that the report holds, or to those given."""
     if facts.code is None or all(f.severity == "info" for f in findings):
         return findings
-    from kscope.fixes.propose import proposed
+    from kscope.engine.findings.kept import proposed
 
-    return proposed(setting_of(facts, lines), findings)
+    return proposed(setting_of(facts, lines), facts.code, findings)
 
 
 def setting_of(facts: Facts, lines: Lines | None = None) -> Setting:

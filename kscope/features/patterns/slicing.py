@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kscope.features.sass.branches import is_conditional
 from kscope.features.sass.graph import reached
-from kscope.features.sass.listing import Listing
+from kscope.features.sass.listing import Listing, Structure, once_per_code
 from kscope.features.sass.slices import stored
 from kscope.isa.families import family
 from kscope.isa.opcodes import OpClass
@@ -34,20 +34,38 @@ def computation(code: Listing, seeds: Iterable[int]) -> set[int]:
     found: set[int] = set(seeds)
     work = [(i, 0, i) for i in seeds]
     around = {i: {None, *code.cfg.loops_around(i)} for i in seeds}
+    ties, places, executed, loop_of = _ties(code.structure), _places(code.structure), code.executed, code.cfg.loop_of
     while work:
         i, depth, seed = work.pop()
         if depth >= DEPTH:
             continue
-        near = [p for ps in code.defuse.sources(i).values() for p in ps]
-        for j in (*near, *code.defuse.consumers(i)):
-            if j in found or code.executed[j] > MORE * code.executed[seed] or not _computes(code, j):
+        if i not in ties:
+            ties[i] = _tied(code.structure, i)
+        for j in ties[i]:
+            if j in found or executed[j] > MORE * executed[seed] or loop_of[j] not in around[seed]:
                 continue
-            if code.cfg.loop_of[j] not in around[seed]:
-                continue
-            if not lines or (code[j].file, code[j].line) in lines:
+            if not lines or places[j] in lines:
                 found.add(j)
                 work.append((j, depth + 1, seed))
-    return {i for i in found if code.executed[i] > 0}
+    return {i for i in found if executed[i] > 0}
+
+
+@once_per_code
+def _places(code: Structure) -> list[tuple[str | None, int | None]]:
+    return [(ins.file, ins.line) for ins in code.program.instructions]
+
+
+@once_per_code
+def _ties(code: Structure) -> dict[int, list[int]]:
+    """Room for what `_tied` finds: a function of many divisions is asked for each of them."""
+    return {}
+
+
+def _tied(code: Structure, index: int) -> list[int]:
+    """Arithmetic that makes or reads an instruction's values, each once, in the order of registers."""
+    makes = (p for ps in code.defuse.sources(index).values() for p in ps)
+    near = dict.fromkeys([*makes, *code.defuse.consumers(index)])
+    return [j for j in near if (op := code.classes[j]).access is None and op.pipe in COMPUTE]
 
 
 def feeding(code: Listing, members: Iterable[int]) -> list[int]:
@@ -185,8 +203,3 @@ def _touches(op: OpClass) -> bool:
 
 def _serves(op: OpClass) -> bool:
     return not _touches(op) and bool(op.space == "constant" or op.kind & {"int", "int_mul", "move", "predicate"})
-
-
-def _computes(code: Listing, index: int) -> bool:
-    op = code.classes[index]
-    return op.access is None and op.pipe in COMPUTE
