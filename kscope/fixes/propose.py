@@ -58,7 +58,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
                "work.several:fixes", "flight.ahead:fixes", "flight.blocks:fixes", "thread.first:fixes",
                "flight.restricted:fixes"),
     "LAT304": ("work.shuffles:fixes", "rows.warps:fixes", "template.proposed:barriers", "recurrence.tree:fixes",
-               "recurrence.walk:fixes", "shared_sums.levels:fixes", "roles.lockstep:fixes"),
+               "recurrence.walk:fixes", "wavefront.skewed:fixes", "shared_sums.levels:fixes", "roles.lockstep:fixes"),
     "LAT303": ("template.proposed:chains", "recurrence.chains:fixes"),
     "LAT305": ("work.halved:fixes", "order.lanes:fixes", "order.by_host:fixes", "order.by_way:fixes",
                "shared_sums.row_lanes:fixes"),

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.kinds import FLOATS
-from kscope.fixes.given.played import Rules, play
+from kscope.fixes.given.played import STEPS, Rules, play
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import constants
 from kscope.fixes.given.text import Span
@@ -28,13 +28,14 @@ NEAR = 1e-9  # of the largest result: doubles in another order (judged)
 
 class Side(Struct, frozen=True):
     """A body and its launch. scratch: an array of zeros of its own, which it leaves as it was, with its type; handed:
-    arrays whose words blocks hand to each other by it."""
+    arrays whose words blocks hand to each other by it; steps: most of them."""
 
     body: str
     grid: tuple[int, int]
     block: tuple[int, int]
     scratch: tuple[str, str] | None = None
     handed: tuple[str, ...] = ()
+    steps: int = STEPS
 
 
 def numbers(setting: Setting, fn: Function) -> dict[str, int]:
@@ -86,10 +87,18 @@ def alike(
     one is another, or too little could be played. lengths: names of numbers that say how long loops are. known: what
     other names stand for. drawn: what an array holds at first, by name, type and length. but: arrays whose contents
     nobody asks for afterwards."""
-    real = bool(re.search(r"/\s*[^/*\s]|\b(?:__?)?(?:exp|log|sqrt|rsqrt|tanh|pow|fdivide)\w*\s*\(", _numbers(old.body)))
+    return compared_in(fn, (old, new), [(n, {**known, **dict.fromkeys(lengths, n)}) for n in sizes], drawn, but)
+
+
+def compared_in(
+    fn: Function, sides: tuple[Side, Side], tried: Sequence[tuple[int, Mapping[str, int]]],
+    drawn: Callable[[str, str, int], Any] | None = None, but: Collection[str] = (),
+) -> int:  # fmt: skip
+    """The same of launches with numbers of their own, each with one that says what arrays hold."""
+    body = _numbers(sides[0].body)
+    real = bool(re.search(r"/\s*[^/*\s]|\b(?:__?)?(?:exp|log|sqrt|rsqrt|tanh|pow|fdivide)\w*\s*\(", body))
     for fractions in ((True,) if real else (False, True)):
-        found = _compared(fn, (old, new), [(n, {**known, **dict.fromkeys(lengths, n)}) for n in sizes], drawn, but,
-                          real=fractions)  # fmt: skip
+        found = _compared(fn, sides, tried, drawn, but, real=fractions)
         if found is not None:
             return found
     return 0
@@ -137,7 +146,7 @@ def _left(
     if own is not None:
         memory[own[0]], kinds[own[0]] = np.zeros(CELLS, dtype=np.int64), own[1]
     rules = Rules(literals="real" if real else "drawn", races=True, kinds=kinds, tickets=own is not None,
-                  handed=(*side.handed, *(own or ())[:1]))  # fmt: skip
+                  handed=(*side.handed, *(own or ())[:1]), steps=side.steps)  # fmt: skip
     try:
         play(side.body, side.grid, side.block, memory, {"warpSize": 32, **numbers}, rules)
     except Unplayable:

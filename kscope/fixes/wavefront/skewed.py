@@ -1,0 +1,175 @@
+"""A wavefront of a block, a barrier a step, by one warp: each lane goes through neighbouring threads' places of one step
+with their states in registers, and hands the last one's to the next lane by a shuffle."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import proved
+from kscope.fixes.given.grammar import Node, Unplayable
+from kscope.fixes.given.lanes_played import WARP
+from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.text import Span, indented
+from kscope.fixes.recurrence.linear import bare
+from kscope.fixes.recurrence.rewritten import Side, compared_in, edits, numbers
+from kscope.fixes.rows.compared import arrayed
+from kscope.fixes.rows.function import Function, function
+from kscope.fixes.wavefront.emitted import State, text
+from kscope.fixes.wavefront.shape import Wave, wave
+from kscope.fixes.wavefront.traced import STEPS, Seen, seen
+from kscope.fixes.wavefront.trees import nodes, parsed, used, value
+from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.lazily import np
+
+MOST = 32  # places of a lane: their states are in its registers (judged)
+CELLS = 1 << 14  # elements of each array that is played with
+LETTERS = 4  # that bytes are drawn of, so that some are equal
+_NEVER = re.compile(r"\b(?:asm|goto|extern|volatile|\w+_[nc]|(?:own|left|above|new|last|came)_\d+)\b|\b(?:threadIdx|blockDim)\.[yz]|#\s*(?!pragma\s+unroll)\w")
+_BOUNDS = re.compile(r"(__launch_bounds__\s*\(\s*)([^(),]+)((?:,[^()]*)?\))")
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting, launch = asked.setting, asked.setting.launch
+    fn = function(setting)
+    if fn is None or fn.call is not None or launch is None or launch.block[1] * launch.block[2] > 1:
+        return []
+    block = launch.block[0]
+    if block % WARP or not 2 * WARP <= block <= MOST * WARP or _NEVER.search(fn.body):
+        return []
+    known = numbers(setting, fn)
+    try:
+        new = changed(fn, known, block)
+    except Unplayable:
+        return []
+    compared = same(fn, new, known, block)
+    if not compared:
+        return []
+    code = setting.code
+    barriers = total(code.executed, code.ran(code.where(lambda ins, op: ins.opcode == "BAR")))
+    met = barriers / (launch.warps * launch.blocks)
+    grid = ", ".join(map(str, launch.grid)) if launch.grid[1] * launch.grid[2] > 1 else str(launch.grid[0])
+    grid = f"dim3({grid})" if "," in grid else grid
+    dynamic = f", {launch.shared_dynamic}" if launch.shared_dynamic else ""
+    return [
+        Fix(
+            kind="lane_mapping",
+            title=f"the wavefront of a block by one warp: a lane takes {block // WARP} neighbouring threads' places a "
+                  "step, with their states in registers, and hands on the last one's by a shuffle",
+            language="cuda",
+            code=f"{setting.name}<<<{grid}, {WARP}{dynamic}>>>(...);",
+            edits=edits(setting, fn, [*_bounds(fn), (fn.opened, len(fn.code), indented(new))]),
+            parameters={"block.x": WARP, "places": block // WARP},
+            conditions=[
+                proved("every result is the same", "values", compared,
+                       "both versions played on numbers, every result compared; no races"),
+                Condition(holds=f"every launch had blocks of {block} threads, and has blocks of {WARP} now",
+                          state="check", why="how many places a lane takes is a number in the code"),
+            ],
+            proof=[
+                Proof(what="barriers that a warp passes", before=met, after=0, unit="barriers",
+                      how="one a step; lanes of a warp meet in shuffles"),
+            ],
+            costs=[f"registers for {block // WARP} places a lane", "shared memory for what threads hand to lanes"],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def _bounds(fn: Function) -> list[Span]:
+    m = _BOUNDS.search(fn.code[: fn.opened])
+    return [(m.start(), m.end(), f"__launch_bounds__({WARP})")] if m is not None else []
+
+
+def changed(fn: Function, known: Mapping[str, int], block: int) -> str:
+    """The body for one warp. Raises Unplayable where there is none."""
+    body = parsed(arrayed(fn.body))
+    found = wave(body, block, known)
+    sizes = {**known, **dict.fromkeys(fn.numbers, block)}
+    seen_ = seen(body, found.step, block, _memory(fn, 1), {"warpSize": WARP, **sizes}, fn.pointers)
+    return text(found, states(found, seen_, block), block)
+
+
+def states(found: Wave, seen_: Seen, block: int) -> list[State]:
+    by_site = {id(n): n for one in found.statements for n in nodes(one)}
+    inside = {id(n) for one in found.inside for n in nodes(one)}
+    targets = {id(n[2]): n for one in found.inside for n in nodes(one) if n[0] in ("assign", "after") and len(n) == 4}
+    out = []
+    if not seen_.writes or any(by not in seen_.writes for by, *_ in seen_.reads.values()):
+        raise Unplayable("no state")
+    arrays_of = list(seen_.writes.values())
+    if any(a & b for n, a in enumerate(arrays_of) for b in arrays_of[:n]):
+        raise Unplayable("an array that several places write to")
+    for site, arrays in seen_.writes.items():
+        if site not in inside or site not in targets or targets[site][1] != "=":
+            raise Unplayable("a state that is written out of range")
+        kinds = {one[1] for one in found.statements if one[0] == "declare" and one[3] and one[2][0][0] in arrays}
+        if len(kinds) != 1:
+            raise Unplayable("a state of several types")
+        readers = {at: _what(beside, before) for at, (by, beside, before) in seen_.reads.items() if by == site}
+        own = next((by_site[at] for at, what in readers.items() if what == "own"), None)
+        beside = next((by_site[at] for at, what in readers.items() if what == "left"), None)
+        out.append(State(kinds.pop(), site, by_site[site], readers, _first(found, arrays), beside,
+                         own if own is not None else by_site[site]))  # fmt: skip
+    return out
+
+
+def _what(beside: int, before: int) -> str:
+    found = {(0, 1): "own", (-1, 1): "left", (-1, 2): "above"}.get((beside, before))
+    if found is None:
+        raise Unplayable("what another neighbour or an earlier step has left")
+    return found
+
+
+def _first(found: Wave, arrays: set[str]) -> str | None:
+    """What all of a state's places are in front of the loop, where that is one expression of constants."""
+    pointers = {one[2][0][0]: used(one[2][0][3]) for one in found.statements
+                if one[0] == "declare" and "*" in one[2][0][1] and one[2][0][3] is not None}  # fmt: skip
+    roots = arrays | {name for name, of in pointers.items() if of & arrays}
+    out = set()
+    local = {one[2][0][0] for one in found.statements if one[0] == "declare"}
+    for one in found.statements[: found.at]:
+        for n in nodes(one):
+            if n[0] in ("assign", "after") and len(n) == 4 and n[2][0] in ("index", "deref") and _root(n[2]) in roots:
+                out.add(_constant(n[3], local) if n[1] == "=" else None)
+    return (out.pop() if len(out) == 1 else None) if out else "0"
+
+
+def _root(node: Node) -> str:
+    while node[0] in ("index", "deref", "binary"):
+        node = node[2] if node[0] == "binary" and node[2][0] != "number" else node[1]
+        if isinstance(node, str):
+            return ""
+    return str(node[1]) if node[0] == "name" else ""
+
+
+def _constant(node: Node, local: set[str]) -> str | None:
+    if any(n[0] in ("index", "deref", "call", "assign", "after", "choose") for n in nodes(node)):
+        return None
+    names = used(node)
+    if names & local or any("." in name for name in names):
+        return None
+    return bare(value(node))
+
+
+def same(fn: Function, new: str, known: Mapping[str, int], block: int) -> int:
+    """Results that came out the same in all sizes and on all numbers that are tried."""
+    body = arrayed(fn.body)
+    sides = (Side(body, (1, 1), (block, 1), steps=STEPS), Side(new, (1, 1), (WARP, 1), steps=STEPS))
+    tried: Sequence[tuple[int, Mapping[str, int]]] = [(n, known) for n in (1, 2)]
+    if fn.numbers:
+        lengths = ((block, block), (block - 3, block // 2 + 5), (7, block - 1), (block // 2, 9))
+        tried = [(n, {**known, **{name: pair[k % 2] for k, name in enumerate(fn.numbers)}}) for n, pair in enumerate(lengths)]
+    return compared_in(fn, sides, tried, drawn)
+
+
+def drawn(name: str, kind: str, size: int) -> Any:
+    made = np.random.default_rng([size, *map(ord, name)])
+    small = "char" in kind or "int8" in kind
+    return made.integers(0, LETTERS if small or size % 2 else 100, CELLS)
+
+
+def _memory(fn: Function, size: int) -> dict[str, Any]:
+    return {name: drawn(name, kind, size) for name, kind in fn.pointers.items()}
