@@ -21,6 +21,7 @@ class State(Struct, frozen=True):
     their place: own, left, above. first: the number that it is at first, or else the text of the place that tells."""
 
     kind: str
+    arrays: frozenset[str]
     site: int
     target: Node
     readers: Mapping[int, str]
@@ -205,7 +206,34 @@ def _loop(made: Emitted) -> list[str]:
     back = [f"{name}_n[{LANE} * {made.columns} + {COLUMN}] = {name}_c[{COLUMN}];" for name in names if name in assigned(inside)]
     if back:
         out += ["#pragma unroll", _columns(made), *back, "}"]
-    return [*out, "__syncwarp();"]
+    return [*out, *_left_there(made), "__syncwarp();"]
+
+
+def _left_there(made: Emitted) -> list[str]:
+    """The last states put where threads left them, as far as anything behind the loop asks for them."""
+    wave = made.wave
+    asked = used(list(wave.statements[wave.at + 1 :]))
+    wanted = [(n, one) for n, one in enumerate(made.states) if one.arrays & asked]
+    if not wanted:
+        return []
+    env: dict[str, Node] = {THREAD: ("name", TID), "blockDim.x": ("number", made.block)}
+    put: list[Node] = [("do", ("assign", "=", one.target, ("index", ("name", f"own_{n}"), ("name", COLUMN)))) for n, one in wanted]
+    asks = used(put)
+    before = [one for one in wave.before if one[0] == "declare" and (one[2][0][0] in wave.own or one[2][0][0] in asks)]
+    asks |= used(before)
+    if asks & made.carried.keys() or asks & _pointers(wave):
+        raise Unplayable("a place that is not known behind the loop")
+    last = " ".join(f"{'-' if many > 0 else '+'} {abs(many)} * {name}" for name, many in wave.ends.of.items()
+                    if name not in (wave.step, THREAD))  # fmt: skip
+    kept = [*_derived(made, [*before, *put]), *before, *put]
+    return [
+        "#pragma unroll",
+        _columns(made),
+        f"const int {TID} = {LANE} * {made.columns} + {COLUMN}, "
+        f"{wave.step} = {TID} + {-wave.ends.number - 1} {bare(last)};".replace("1 * ", "").replace(" ;", ";"),
+        *(line for one in kept for line in lines(named(one, env))),
+        "}",
+    ]
 
 
 def _columns(made: Emitted) -> str:

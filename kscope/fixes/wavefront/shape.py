@@ -55,16 +55,25 @@ class Wave(Struct, frozen=True):
 def wave(body: Node, block: int, known: Mapping[str, int]) -> Wave:
     """Raises Unplayable where there is none, or what makes it one does not follow from the text."""
     statements = split(body[1])
-    every = declared(body)
-    loops = [n for n, one in enumerate(statements) if one[0] == "for" and meets(one) and _guarded(one)]
-    if len(loops) != 1:
-        raise Unplayable("no loop of steps")
-    (at,) = loops
+    found: list[Wave] = []
+    refused = Unplayable("no loop of steps")
+    for n, one in enumerate(statements):
+        if one[0] == "for" and meets(one) and one[4][0] == "block":
+            try:
+                found.append(_wave(body, statements, n, block, {**known, "blockDim.x": block}))
+            except Unplayable as error:
+                refused = error
+    if len(found) != 1:
+        raise refused
+    return found[0]
+
+
+def _wave(body: Node, statements: Sequence[Node], at: int, block: int, known: Mapping[str, int]) -> Wave:
     _, first, test, step, inside = statements[at]
     made = first[2] if first[0] == "declare" else []
-    if len(made) != 1 or first[1] != "int" or made[0][3] is None or inside[0] != "block":
+    if len(made) != 1 or first[1] != "int" or made[0][3] is None:
         raise Unplayable("a loop of another kind")
-    count = made[0][0]
+    count, every = made[0][0], declared(body)
     if step not in (("assign", "+=", ("name", count), ("number", 1)), ("after", "+=", ("name", count), ("number", 1))):
         raise Unplayable("a loop of another step")
     changed = assigned(body)
@@ -114,10 +123,6 @@ def _plain(body: Node, inside: Node) -> None:
         raise Unplayable("a step that ends early")
     if _called(inside) or any(meets(n) for n in nodes(inside) if n[0] in ("for", "if")):
         raise Unplayable("steps in which lanes meet otherwise")
-
-
-def _guarded(loop: Node) -> bool:
-    return loop[4][0] == "block" and any(one[0] == "if" for one in loop[4][1])
 
 
 def _told_apart(statements: Sequence[Node], changed: set[str], every: Sequence[str]) -> tuple[list[str], dict[str, Node]]:

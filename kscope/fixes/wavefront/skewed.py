@@ -24,6 +24,7 @@ from kscope.fixes.wavefront.trees import nodes, parsed, used, value
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.lazily import np
 
+SMALL = 64  # threads of blocks that are played: two places a lane, and then three
 MOST = 32  # places of a lane: their states are in its registers (judged)
 CELLS = 1 << 14  # elements of each array that is played with
 LETTERS = 4  # that bytes are drawn of, so that some are equal
@@ -39,14 +40,10 @@ def fixes(asked: Asked) -> list[Fix]:
     block = launch.block[0]
     if block % WARP or not 2 * WARP <= block <= MOST * WARP or _NEVER.search(fn.body):
         return []
-    known = numbers(setting, fn)
-    try:
-        new = changed(fn, known, block)
-    except Unplayable:
+    found = proved_text(fn, numbers(setting, fn), block)
+    if found is None:
         return []
-    compared = same(fn, new, known, block)
-    if not compared:
-        return []
+    new, compared = found
     code = setting.code
     barriers = total(code.executed, code.ran(code.where(lambda ins, op: ins.opcode == "BAR")))
     met = barriers / (launch.warps * launch.blocks)
@@ -83,16 +80,43 @@ def _bounds(fn: Function) -> list[Span]:
     return [(m.start(), m.end(), f"__launch_bounds__({WARP})")] if m is not None else []
 
 
-def changed(fn: Function, known: Mapping[str, int], block: int) -> str:
+def proved_text(fn: Function, known: Mapping[str, int], block: int) -> tuple[str, int] | None:
+    """The body for one warp, and results that came out the same: of smaller blocks, where all that is as wide as a
+    block has a name, else of blocks as they are."""
+    for played in ((SMALL, SMALL + WARP), (block,)):
+        if max(played) > block:
+            continue
+        try:
+            tree = parsed(arrayed(fn.body))
+            sized = [scaled(known, block, size) for size in played]
+            told = seen(tree, wave(tree, played[0], sized[0]).step, played[0], _memory(fn), _numbers(fn, sized[0], played[0]),
+                        fn.pointers)  # fmt: skip
+            texts = [changed(tree, told, one, size) for one, size in zip((*sized, known), (*played, block), strict=True)]
+        except Unplayable:
+            continue
+        compared = [same(fn, text_, one, size) for text_, one, size in zip(texts, sized, played, strict=False)]
+        if all(compared):
+            return texts[-1], sum(compared)
+    return None
+
+
+def scaled(known: Mapping[str, int], block: int, size: int) -> dict[str, int]:
+    """Constants for a block of another size: what is about as many times as wide stays so."""
+    times = {name: (2 * v + block) // (2 * block) for name, v in known.items()}
+    return {name: v + times[name] * (size - block) if v > WARP else v for name, v in known.items()}
+
+
+def changed(tree: Node, told: Seen, known: Mapping[str, int], block: int) -> str:
     """The body for one warp. Raises Unplayable where there is none."""
-    body = parsed(arrayed(fn.body))
-    found = wave(body, block, known)
-    sizes = {**known, **dict.fromkeys(fn.numbers, block)}
-    seen_ = seen(body, found.step, block, _memory(fn, 1), {"warpSize": WARP, **sizes}, fn.pointers)
-    return text(found, states(found, seen_, block), block)
+    found = wave(tree, block, known)
+    return text(found, states(found, told), block)
 
 
-def states(found: Wave, seen_: Seen, block: int) -> list[State]:
+def _numbers(fn: Function, known: Mapping[str, int], size: int) -> dict[str, int]:
+    return {"warpSize": WARP, **known, **dict.fromkeys(fn.numbers, size)}
+
+
+def states(found: Wave, seen_: Seen) -> list[State]:
     by_site = {id(n): n for one in found.statements for n in nodes(one)}
     inside = {id(n) for one in found.inside for n in nodes(one)}
     targets = {id(n[2]): n for one in found.inside for n in nodes(one) if n[0] in ("assign", "after") and len(n) == 4}
@@ -111,7 +135,7 @@ def states(found: Wave, seen_: Seen, block: int) -> list[State]:
         readers = {at: _what(beside, before) for at, (by, beside, before) in seen_.reads.items() if by == site}
         own = next((by_site[at] for at, what in readers.items() if what == "own"), None)
         beside = next((by_site[at] for at, what in readers.items() if what == "left"), None)
-        out.append(State(kinds.pop(), site, by_site[site], readers, _first(found, arrays), beside,
+        out.append(State(kinds.pop(), frozenset(arrays), site, by_site[site], readers, _first(found, arrays), beside,
                          own if own is not None else by_site[site]))  # fmt: skip
     return out
 
@@ -171,5 +195,5 @@ def drawn(name: str, kind: str, size: int) -> Any:
     return made.integers(0, LETTERS if small or size % 2 else 100, CELLS)
 
 
-def _memory(fn: Function, size: int) -> dict[str, Any]:
-    return {name: drawn(name, kind, size) for name, kind in fn.pointers.items()}
+def _memory(fn: Function) -> dict[str, Any]:
+    return {name: drawn(name, kind, 1) for name, kind in fn.pointers.items()}
