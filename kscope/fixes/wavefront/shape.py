@@ -4,7 +4,6 @@ in range, with what its left neighbour and it have left in shared memory in the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -14,7 +13,7 @@ from kscope.fixes.wavefront.trees import assigned, declared, meets, named, nodes
 THREAD = "threadIdx.x"
 SCALARS = {"int", "unsigned", "unsigned int", "float", "double", "long long", "unsigned char", "char", "short", "bool",
            "unsigned short", "uint32_t", "int32_t", "size_t", "uint8_t", "int8_t", "uint16_t", "int16_t"}  # fmt: skip
-_SPECIAL = ("threadIdx.", "blockIdx.", "blockDim.", "gridDim.")
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Linear(Struct, frozen=True):
@@ -33,15 +32,14 @@ class Linear(Struct, frozen=True):
 class Wave(Struct, frozen=True):
     """`statements`: of the kernel, a declaration for each name; the loop is the one at `at`. `derived`: expressions of
     names that follow from the thread's number, `own` those that the loop declares. `begin`: the step that it begins
-    with. `hoisted`: tests of the place alone, `last` the one that ends it, `rest` others. `ends`: last step of thread 0
-    that is in range, as a sum. `around`: what the loop does whatever the place is, `inside` what it does in range."""
+    with. `hoisted`: tests of the place alone, `rest` others. `ends`: what is below zero in range, a sum of step and
+    thread. `before`, `after`: what the loop does whatever the place is, `inside` what it does in range."""
 
     statements: Sequence[Node]
     at: int
     step: str
     begin: Node
     hoisted: Sequence[Node]
-    last: Node
     rest: Sequence[Node]
     ends: Linear
     before: Sequence[Node]
@@ -88,31 +86,34 @@ def _wave(body: Node, statements: Sequence[Node], at: int, block: int, known: Ma
     (where,) = tests
     hoisted, rest = [], []
     lower: list[Linear] = []
-    upper: list[tuple[Node, Linear]] = []
+    upper: list[Linear] = []
     expanded = {**derived, **own}
-    for one in _conjuncts(named(parts[where][1], {n: v for n, v in own.items() if _logical(v)})):
+    for one in _conjuncts(named(parts[where][1], {n: v for n, v in own.items() if _asked(v)})):
         sloped = _sloped(one, count, expanded)
         if not sloped:
-            rest.append(one)
+            rest += [] if _any(one, expanded, block, known) else [one]
             continue
         hoisted.append(one)
         for way, form in sloped:
             if way == "up":
-                upper.append((one, form))
+                upper.append(form)
             else:
                 lower.append(form)
     inner = parts[where][2]
     if len(upper) != 1 or not lower:
         raise Unplayable("no range of places")
     begins, ends = linear(made[0][3], {}), _end(test, count)
-    limits = [block - 1, *(_most(x, expanded) for x in rest)]
+    limits = [Linear({}, block - 1), *(_most(x, expanded) for x in rest)]
+    if None in limits:
+        raise Unplayable("places that are left out")
     if not any(_reaches(begins, x, count, known) for x in lower):
         raise Unplayable("places in front of the first step")
-    if not any(_finishes(ends, upper[0][1], count, most, known) for most in limits if most is not None):
+    if not any(_finishes(ends, upper[0], count, most, known) for most in limits if most is not None):
         raise Unplayable("steps that end before the last thread has")
     _plain(body, inside)
-    return Wave(statements, at, count, made[0][3], hoisted, upper[0][0], rest, upper[0][1], parts[:where],
-                split(inner[1] if inner[0] == "block" else [inner]), parts[where + 1 :], uniform, derived, own)  # fmt: skip
+    return Wave(statements, at, count, made[0][3], hoisted, rest, upper[0], parts[:where],
+                split(inner[1] if inner[0] == "block" else [inner]), parts[where + 1 :], uniform, derived,
+                own)  # fmt: skip
 
 
 def _plain(body: Node, inside: Node) -> None:
@@ -125,7 +126,9 @@ def _plain(body: Node, inside: Node) -> None:
         raise Unplayable("steps in which lanes meet otherwise")
 
 
-def _told_apart(statements: Sequence[Node], changed: set[str], every: Sequence[str]) -> tuple[list[str], dict[str, Node]]:
+def _told_apart(
+    statements: Sequence[Node], changed: set[str], every: Sequence[str]
+) -> tuple[list[str], dict[str, Node]]:
     """(names of one value for the block, expressions of those that follow from the thread's number)."""
     uniform: list[str] = []
     derived: dict[str, Node] = {}
@@ -138,7 +141,7 @@ def _told_apart(statements: Sequence[Node], changed: set[str], every: Sequence[s
         if one[3] or dims:
             arrays.add(name)
             continue
-        if name in changed and "*" not in star or first is None or every.count(name) > 1 or star == "&":
+        if (name in changed and "*" not in star) or first is None or every.count(name) > 1 or star == "&":
             varying.add(name)
             continue
         names = used(first)
@@ -163,14 +166,21 @@ def _called(node: Node) -> bool:
 
 
 def _pure(node: Node) -> bool:
-    return not any(n[0] in ("index", "deref", "call", "assign", "after", "list") for n in nodes(node))
+    never = ("index", "deref", "assign", "after", "list")
+    return not any(n[0] in never or (n[0] == "call" and n[1] not in ("min", "max")) for n in nodes(node))
 
 
-def _logical(node: Node) -> bool:
-    return node[0] == "binary" and node[1] in ("&&", "<", "<=", ">", ">=")
+def _asked(node: Node) -> bool:
+    """Whether it is a test, or a bound of one."""
+    return (node[0] == "binary" and node[1] in ("&&", *_TURNED)) or node[0] == "call"
 
 
 def _conjuncts(test: Node) -> list[Node]:
+    """Tests that all must hold: of what is at least the largest of some, too."""
+    if test[0] == "binary" and test[1] in _TURNED:
+        for low, high, op in ((test[2], test[3], test[1]), (test[3], test[2], _TURNED[test[1]])):
+            if high[0] == "call" and high[1] == ("min" if "<" in op else "max"):
+                return [x for one in high[2] for x in _conjuncts(("binary", op, low, one))]
     if test[0] == "binary" and test[1] == "&&":
         return [*_conjuncts(test[2]), *_conjuncts(test[3])]
     return [test]
@@ -211,13 +221,14 @@ def _sloped(test: Node, step: str, by: Mapping[str, Node]) -> list[tuple[str, Li
         return []
     form = form.plus(Linear({}, int(op == "<=")), -1)  # now: form < 0
     if (form.of.get(step), form.of.get(THREAD)) == (1, -1):
-        return [("up", form), *([("down", inner)] if folded and (inner.of.get(step), inner.of.get(THREAD)) == (1, -1) else [])]
+        both = folded and (inner.of.get(step), inner.of.get(THREAD)) == (1, -1)
+        return [("up", form), *([("down", inner)] if both else [])]
     if (form.of.get(step), form.of.get(THREAD)) == (-1, 1):
         return [("down", Linear({}, -1).plus(form, -1))]  # -form > 0
     return []
 
 
-def _most(test: Node, by: Mapping[str, Node]) -> Linear | int | None:
+def _most(test: Node, by: Mapping[str, Node]) -> Linear | None:
     """The largest thread for which a test holds that is `thread < ..`."""
     if test[0] != "binary" or test[1] not in ("<", "<=", ">", ">="):
         return None
@@ -230,6 +241,22 @@ def _most(test: Node, by: Mapping[str, Node]) -> Linear | int | None:
         return None
     rest = Linear({THREAD: 1}, 0).plus(form, -1)
     return rest.plus(Linear({}, int("=" not in test[1])), -1)
+
+
+def _any(test: Node, by: Mapping[str, Node], block: int, known: Mapping[str, int]) -> bool:
+    """Whether a test holds for every thread: its number is at least zero, and below the block's."""
+    most = _most(test, by)
+    last = _number(most, known) if most is not None else None
+    if last is not None and last >= block - 1:
+        return True
+    if test[0] != "binary" or test[1] not in ("<=", ">="):
+        return False
+    low, high = (test[2], test[3]) if test[1] == "<=" else (test[3], test[2])
+    try:
+        form = linear(high, by).plus(linear(low, by), -1)
+    except Unplayable:
+        return False
+    return form.of == {THREAD: 1} and form.number >= 0
 
 
 def _end(test: Node, step: str) -> Linear:
@@ -251,9 +278,9 @@ def _reaches(begins: Linear, lower: Linear, step: str, known: Mapping[str, int])
     return found is not None and found < 0
 
 
-def _finishes(ends: Linear, upper: Linear, step: str, most: Linear | int, known: Mapping[str, int]) -> bool:
+def _finishes(ends: Linear, upper: Linear, step: str, most: Linear, known: Mapping[str, int]) -> bool:
     """Whether at the first step that is none the last thread is out of range."""
-    found = _number(_at(upper, step, ends, Linear({}, most) if isinstance(most, int) else most), known)
+    found = _number(_at(upper, step, ends, most), known)
     return found is not None and found >= 0
 
 

@@ -1,5 +1,5 @@
-"""A wavefront of a block, a barrier a step, by one warp: each lane goes through neighbouring threads' places of one step
-with their states in registers, and hands the last one's to the next lane by a shuffle."""
+"""A wavefront of a block, a barrier a step, by one warp: each lane goes through neighbouring threads' places of one
+step with their states in registers, and hands the last one's to the next lane by a shuffle."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.lanes_played import WARP
-from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, indented
-from kscope.fixes.recurrence.linear import bare
 from kscope.fixes.recurrence.rewritten import Side, compared_in, edits, numbers
 from kscope.fixes.rows.compared import arrayed
 from kscope.fixes.rows.function import Function, function
-from kscope.fixes.wavefront.emitted import State, text
-from kscope.fixes.wavefront.shape import Wave, wave
+from kscope.fixes.wavefront.emitted import text
+from kscope.fixes.wavefront.shape import wave
+from kscope.fixes.wavefront.states import states
 from kscope.fixes.wavefront.traced import STEPS, Seen, seen
-from kscope.fixes.wavefront.trees import nodes, parsed, used, value
+from kscope.fixes.wavefront.trees import parsed
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.lazily import np
 
 SMALL = 64  # threads of blocks that are played: two places a lane, and then three
 MOST = 32  # places of a lane: their states are in its registers (judged)
+WARPS = 32  # of an SM that share it: fewer make their steps faster than one alone goes through many places (judged)
 CELLS = 1 << 14  # elements of each array that is played with
 LETTERS = 4  # that bytes are drawn of, so that some are equal
-_NEVER = re.compile(r"\b(?:asm|goto|extern|volatile|\w+_[nc]|(?:own|left|above|new|last|came)_\d+)\b|\b(?:threadIdx|blockDim)\.[yz]|#\s*(?!pragma\s+unroll)\w")
+_NEVER = re.compile(
+    r"\b(?:asm|goto|extern|volatile|\w+_[nc]|(?:own|left|above|new|last|came)_\d+)\b|\b(?:threadIdx|blockDim)\.[yz]"
+    r"|#\s*(?!pragma\s+unroll)\w"
+)
 _BOUNDS = re.compile(r"(__launch_bounds__\s*\(\s*)([^(),]+)((?:,[^()]*)?\))")
 
 
@@ -40,6 +44,9 @@ def fixes(asked: Asked) -> list[Fix]:
     block = launch.block[0]
     if block % WARP or not 2 * WARP <= block <= MOST * WARP or _NEVER.search(fn.body):
         return []
+    busy = launch.blocks * launch.warps / max(setting.sms, 1)
+    if busy < WARPS:
+        return []  # a lane's places, one behind the other, take longer than steps of threads that are alone
     found = proved_text(fn, numbers(setting, fn), block)
     if found is None:
         return []
@@ -89,9 +96,10 @@ def proved_text(fn: Function, known: Mapping[str, int], block: int) -> tuple[str
         try:
             tree = parsed(arrayed(fn.body))
             sized = [scaled(known, block, size) for size in played]
-            told = seen(tree, wave(tree, played[0], sized[0]).step, played[0], _memory(fn), _numbers(fn, sized[0], played[0]),
-                        fn.pointers)  # fmt: skip
-            texts = [changed(tree, told, one, size) for one, size in zip((*sized, known), (*played, block), strict=True)]
+            step = wave(tree, played[0], sized[0]).step
+            told = seen(tree, step, played[0], _memory(fn), _numbers(fn, sized[0], played[0]), fn.pointers)
+            each = zip((*sized, known), (*played, block), strict=True)
+            texts = [changed(tree, told, one, size) for one, size in each]
         except Unplayable:
             continue
         compared = [same(fn, text_, one, size) for text_, one, size in zip(texts, sized, played, strict=False)]
@@ -116,68 +124,6 @@ def _numbers(fn: Function, known: Mapping[str, int], size: int) -> dict[str, int
     return {"warpSize": WARP, **known, **dict.fromkeys(fn.numbers, size)}
 
 
-def states(found: Wave, seen_: Seen) -> list[State]:
-    by_site = {id(n): n for one in found.statements for n in nodes(one)}
-    inside = {id(n) for one in found.inside for n in nodes(one)}
-    targets = {id(n[2]): n for one in found.inside for n in nodes(one) if n[0] in ("assign", "after") and len(n) == 4}
-    out = []
-    if not seen_.writes or any(by not in seen_.writes for by, *_ in seen_.reads.values()):
-        raise Unplayable("no state")
-    arrays_of = list(seen_.writes.values())
-    if any(a & b for n, a in enumerate(arrays_of) for b in arrays_of[:n]):
-        raise Unplayable("an array that several places write to")
-    for site, arrays in seen_.writes.items():
-        if site not in inside or site not in targets or targets[site][1] != "=":
-            raise Unplayable("a state that is written out of range")
-        kinds = {one[1] for one in found.statements if one[0] == "declare" and one[3] and one[2][0][0] in arrays}
-        if len(kinds) != 1:
-            raise Unplayable("a state of several types")
-        readers = {at: _what(beside, before) for at, (by, beside, before) in seen_.reads.items() if by == site}
-        own = next((by_site[at] for at, what in readers.items() if what == "own"), None)
-        beside = next((by_site[at] for at, what in readers.items() if what == "left"), None)
-        out.append(State(kinds.pop(), frozenset(arrays), site, by_site[site], readers, _first(found, arrays), beside,
-                         own if own is not None else by_site[site]))  # fmt: skip
-    return out
-
-
-def _what(beside: int, before: int) -> str:
-    found = {(0, 1): "own", (-1, 1): "left", (-1, 2): "above"}.get((beside, before))
-    if found is None:
-        raise Unplayable("what another neighbour or an earlier step has left")
-    return found
-
-
-def _first(found: Wave, arrays: set[str]) -> str | None:
-    """What all of a state's places are in front of the loop, where that is one expression of constants."""
-    pointers = {one[2][0][0]: used(one[2][0][3]) for one in found.statements
-                if one[0] == "declare" and "*" in one[2][0][1] and one[2][0][3] is not None}  # fmt: skip
-    roots = arrays | {name for name, of in pointers.items() if of & arrays}
-    out = set()
-    local = {one[2][0][0] for one in found.statements if one[0] == "declare"}
-    for one in found.statements[: found.at]:
-        for n in nodes(one):
-            if n[0] in ("assign", "after") and len(n) == 4 and n[2][0] in ("index", "deref") and _root(n[2]) in roots:
-                out.add(_constant(n[3], local) if n[1] == "=" else None)
-    return (out.pop() if len(out) == 1 else None) if out else "0"
-
-
-def _root(node: Node) -> str:
-    while node[0] in ("index", "deref", "binary"):
-        node = node[2] if node[0] == "binary" and node[2][0] != "number" else node[1]
-        if isinstance(node, str):
-            return ""
-    return str(node[1]) if node[0] == "name" else ""
-
-
-def _constant(node: Node, local: set[str]) -> str | None:
-    if any(n[0] in ("index", "deref", "call", "assign", "after", "choose") for n in nodes(node)):
-        return None
-    names = used(node)
-    if names & local or any("." in name for name in names):
-        return None
-    return bare(value(node))
-
-
 def same(fn: Function, new: str, known: Mapping[str, int], block: int) -> int:
     """Results that came out the same in all sizes and on all numbers that are tried."""
     body = arrayed(fn.body)
@@ -185,7 +131,8 @@ def same(fn: Function, new: str, known: Mapping[str, int], block: int) -> int:
     tried: Sequence[tuple[int, Mapping[str, int]]] = [(n, known) for n in (1, 2)]
     if fn.numbers:
         lengths = ((block, block), (block - 3, block // 2 + 5), (7, block - 1), (block // 2, 9))
-        tried = [(n, {**known, **{name: pair[k % 2] for k, name in enumerate(fn.numbers)}}) for n, pair in enumerate(lengths)]
+        tried = [(n, {**known, **{name: pair[k % 2] for k, name in enumerate(fn.numbers)}})
+                 for n, pair in enumerate(lengths)]  # fmt: skip
     return compared_in(fn, sides, tried, drawn)
 
 

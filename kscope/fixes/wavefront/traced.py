@@ -19,11 +19,11 @@ NEVER = -1
 
 
 class Seen(Struct, frozen=True):
-    """`writes`: arrays by the place (of the tree) that writes to it in the loop. `reads`: (write, threads beside, steps
-    before) by the place that reads; only of threads and steps that write."""
+    """`writes`: arrays by the place (of the tree) that writes to them in the loop. `reads`: (writes, threads beside,
+    steps before) by the place that reads; only of threads and steps that write."""
 
     writes: Mapping[int, set[str]]
-    reads: Mapping[int, tuple[int, int, int]]
+    reads: Mapping[int, tuple[frozenset[int], int, int]]
 
 
 class Tracing(Threads):
@@ -77,8 +77,10 @@ class Tracing(Threads):
         return self.tags[name]
 
 
-def seen(body: Node, step: str, block: int, memory: dict[str, Any], numbers: Mapping[str, Any], kinds: Mapping[str, str]) -> Seen:
-    """One block is played. Raises Unplayable where what a place reads is not always written by one place, as many
+def seen(
+    body: Node, step: str, block: int, memory: dict[str, Any], numbers: Mapping[str, Any], kinds: Mapping[str, str]
+) -> Seen:
+    """One block is played. Raises Unplayable where what a place reads is not always written as many
     threads beside and steps before."""
     one = Tracing(step, (1, 1, 1), (block, 1), memory, numbers,
                   Rules(literals="drawn", races=True, kinds=kinds, steps=STEPS))  # fmt: skip
@@ -88,16 +90,15 @@ def seen(body: Node, step: str, block: int, memory: dict[str, Any], numbers: Map
             one.run(body)
     except (IndexError, KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise Unplayable(str(error)) from error
-    reads: dict[int, tuple[int, int, int]] = {}
+    reads: dict[int, tuple[frozenset[int], int, int]] = {}
     for site, log in one.logs.items():
-        found: set[tuple[int, int, int]] = set()
+        found: set[tuple[int, ...]] = set()
         for at, threads, (by, thread, when) in log:
             if at in one.active and (some := one.active[at][threads] & (by != NEVER)).any():
                 rows = np.stack([by[some], thread[some] - threads[some], at - when[some]])
-                found |= {tuple(int(x) for x in rows[:, 0])} if (rows == rows[:, :1]).all() else {
-                    tuple(int(x) for x in row) for row in np.unique(rows, axis=1).T}
-        if len(found) > 1:
+                found |= {tuple(row) for row in np.unique(rows, axis=1).T.tolist()}
+        if len({x[1:] for x in found}) > 1:
             raise Unplayable("a place that reads what several have written")
         if found:
-            reads[site] = found.pop()
+            reads[site] = frozenset(x[0] for x in found), *min(found)[1:]  # type: ignore[assignment]
     return Seen(one.wrote, reads)
