@@ -196,9 +196,13 @@ def whole_sums(setting: Setting) -> float:
 
 
 def exchanges(setting: Setting) -> float:
+    """All of code without shuffles; else those of loops that have none."""
     code = setting.code
     barriers = code.where(lambda ins, op: ins.opcode == "BAR")
-    return 0 if code.where(lambda ins, op: ins.opcode == "SHFL") else len(barriers)
+    shuffles = set(code.where(lambda ins, op: ins.opcode == "SHFL"))
+    loops = [code.cfg.loop_of[i] for i in barriers]
+    without = [x for x in loops if x is not None and not shuffles & set(code.cfg.loops[x].instructions)]
+    return len(without if shuffles else barriers)
 
 
 def meetings(setting: Setting) -> float:

@@ -70,8 +70,8 @@ REASONS: dict[str, str] = {
     ),
     "LAT304": (
         "a barrier less is right only if no thread uses what another has written meanwhile, and it is neither a tree of"
-        " sums nor one thread's walk along them: the change is another algorithm, of which the code of this one proves"
-        " nothing"
+        " sums, nor one thread's walk along them, nor steps along a diagonal in which each thread needs its left"
+        " neighbour alone: the change is another algorithm, of which the code of this one proves nothing"
     ),
     "LAT305": (
         "threads meet, or no switch, if or test of the kernel's own statements tells their ways apart: that their "

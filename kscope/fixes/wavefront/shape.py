@@ -54,66 +54,77 @@ def wave(body: Node, block: int, known: Mapping[str, int]) -> Wave:
     """Raises Unplayable where there is none, or what makes it one does not follow from the text."""
     statements = split(body[1])
     found: list[Wave] = []
-    refused = Unplayable("no loop of steps")
+    refused: list[Unplayable] = []
     for n, one in enumerate(statements):
         if one[0] == "for" and meets(one) and one[4][0] == "block":
             try:
                 found.append(_wave(body, statements, n, block, {**known, "blockDim.x": block}))
             except Unplayable as error:
-                refused = error
+                refused.append(error)
     if len(found) != 1:
-        raise refused
+        raise refused[0] if refused else Unplayable("no loop of steps")
     return found[0]
 
 
 def _wave(body: Node, statements: Sequence[Node], at: int, block: int, known: Mapping[str, int]) -> Wave:
-    _, first, test, step, inside = statements[at]
+    count, begin, end, inside = _counted(statements[at])
+    changed = assigned(body)
+    uniform, derived = _told_apart(statements, changed, declared(body))
+    parts = [one for one in split(inside[1]) if one[0] not in ("barrier", "meeting")]
+    own = {one[2][0][0]: one[2][0][3] for one in parts if _follows(one, changed)}
+    expanded = {**derived, **own}
+    where = _tested(parts, count, own, expanded)
+    hoisted: list[Node] = []
+    rest: list[Node] = []
+    bounds: list[tuple[str, Linear]] = []
+    for one in _conjuncts(named(parts[where][1], {n: v for n, v in own.items() if _asked(v)})):
+        if sloped := _sloped(one, count, expanded):
+            hoisted.append(one)
+            bounds += sloped
+        elif not _any(one, expanded, block, known):
+            rest.append(one)
+    lower, upper = ([form for side, form in bounds if side == way] for way in ("down", "up"))
+    limits = [Linear({}, block - 1), *(_most(x, expanded) for x in rest)]
+    if len(upper) != 1 or not lower or None in limits:
+        raise Unplayable("no range of places for each of the first threads")
+    if not any(_reaches(linear(begin, {}), x, count, known) for x in lower):
+        raise Unplayable("places in front of the first step")
+    if not any(_finishes(end, upper[0], count, most, known) for most in limits if most is not None):
+        raise Unplayable("steps that end before the last thread has")
+    _plain(body, inside)
+    inner = parts[where][2]
+    inner = split(inner[1] if inner[0] == "block" else [inner])
+    return Wave(statements, at, count, begin, hoisted, rest, upper[0], parts[:where], inner, parts[where + 1 :],
+                uniform, derived, own)  # fmt: skip
+
+
+def _counted(loop: Node) -> tuple[str, Node, Linear, Node]:
+    """(name of its count, what it begins with, the first that is none, what it does) of a loop by ones."""
+    _, first, test, step, inside = loop
     made = first[2] if first[0] == "declare" else []
     if len(made) != 1 or first[1] != "int" or made[0][3] is None:
         raise Unplayable("a loop of another kind")
-    count, every = made[0][0], declared(body)
-    if step not in (("assign", "+=", ("name", count), ("number", 1)), ("after", "+=", ("name", count), ("number", 1))):
+    one = ("+=", ("name", made[0][0]), ("number", 1))
+    if step not in (("assign", *one), ("after", *one)):
         raise Unplayable("a loop of another step")
-    changed = assigned(body)
-    uniform, derived = _told_apart(statements, changed, every)
-    parts = [one for one in split(inside[1]) if one[0] not in ("barrier", "meeting")]
-    own = {one[2][0][0]: one[2][0][3] for one in parts if one[0] == "declare" and not one[2][0][1] and not one[2][0][2]
-           and one[2][0][3] is not None and one[2][0][0] not in changed and _pure(one[2][0][3])}  # fmt: skip
+    return made[0][0], made[0][3], _end(test, made[0][0]), inside
+
+
+def _follows(one: Node, changed: set[str]) -> bool:
+    """Whether a statement declares what follows from the step and the thread."""
+    if one[0] != "declare":
+        return False
+    name, star, dims, first = one[2][0]
+    return not star and not dims and first is not None and name not in changed and _pure(first)
+
+
+def _tested(parts: Sequence[Node], count: str, own: Mapping[str, Node], by: Mapping[str, Node]) -> int:
+    """Which of a step's statements is the test of the place."""
     tests = [n for n, one in enumerate(parts) if one[0] == "if" and one[3] == ("block", [])
-             and any(_sloped(x, count, {**derived, **own}) for x in _conjuncts(named(one[1], own)))]  # fmt: skip
+             and any(_sloped(x, count, by) for x in _conjuncts(named(one[1], own)))]  # fmt: skip
     if len(tests) != 1:
         raise Unplayable("no test of the place")
-    (where,) = tests
-    hoisted, rest = [], []
-    lower: list[Linear] = []
-    upper: list[Linear] = []
-    expanded = {**derived, **own}
-    for one in _conjuncts(named(parts[where][1], {n: v for n, v in own.items() if _asked(v)})):
-        sloped = _sloped(one, count, expanded)
-        if not sloped:
-            rest += [] if _any(one, expanded, block, known) else [one]
-            continue
-        hoisted.append(one)
-        for way, form in sloped:
-            if way == "up":
-                upper.append(form)
-            else:
-                lower.append(form)
-    inner = parts[where][2]
-    if len(upper) != 1 or not lower:
-        raise Unplayable("no range of places")
-    begins, ends = linear(made[0][3], {}), _end(test, count)
-    limits = [Linear({}, block - 1), *(_most(x, expanded) for x in rest)]
-    if None in limits:
-        raise Unplayable("places that are left out")
-    if not any(_reaches(begins, x, count, known) for x in lower):
-        raise Unplayable("places in front of the first step")
-    if not any(_finishes(ends, upper[0], count, most, known) for most in limits if most is not None):
-        raise Unplayable("steps that end before the last thread has")
-    _plain(body, inside)
-    return Wave(statements, at, count, made[0][3], hoisted, rest, upper[0], parts[:where],
-                split(inner[1] if inner[0] == "block" else [inner]), parts[where + 1 :], uniform, derived,
-                own)  # fmt: skip
+    return tests[0]
 
 
 def _plain(body: Node, inside: Node) -> None:

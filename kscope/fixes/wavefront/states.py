@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.recurrence.linear import bare
@@ -15,29 +15,33 @@ from kscope.fixes.wavefront.trees import nodes, used, value
 def states(found: Wave, told: Seen) -> list[State]:
     """What places leave for others. Raises Unplayable where it is not theirs alone, or not left by all in range."""
     by_site = {id(n): n for one in found.statements for n in nodes(one)}
-    inside = {id(n[2]) for one in found.inside for n in nodes(one) if n[0] == "assign" and n[1] == "="}
     out = []
     for sites in _groups(told):
         readers = {at: _what(beside, before) for at, (by, beside, before) in told.reads.items() if by & sites}
-        if not readers:
-            continue  # what the loop leaves there is for others
-        arrays = frozenset(name for site in sites for name in told.writes[site])
-        kinds = {one[1] for one in found.statements if one[0] == "declare" and one[3] and one[2][0][0] in arrays}
-        if not sites <= inside or len(kinds) != 1 or not _always(found.inside, sites):
-            raise Unplayable("a state that is written out of range, or not always")
-        by = {what: by_site[at] for at, what in readers.items()}
-        target = by_site[min(sites)]
-        alike = {value(by_site[site]) for site in sites}
-        if len(alike) > 1:
-            raise Unplayable("a state that is written to several places")
-        out.append(State(kinds.pop(), arrays, frozenset(sites), target, readers, _first(found, set(arrays)),
-                         by.get("left"), by.get("own", target)))  # fmt: skip
+        if readers:  # else what the loop leaves there is for others
+            out.append(_state(found, told, sites, readers, by_site))
     if not out:
         raise Unplayable("no state")
     stored = {id(n[2]) for one in found.inside for n in _stores(one)}
     if stored - {site for one in out for site in one.sites}:
         raise Unplayable("steps that store")
     return out
+
+
+def _state(
+    found: Wave, told: Seen, sites: set[int], readers: Mapping[int, str], by_site: Mapping[int, Node]
+) -> State:  # fmt: skip
+    inside = {id(n[2]) for one in found.inside for n in nodes(one) if n[0] == "assign" and n[1] == "="}
+    arrays = frozenset(name for site in sites for name in told.writes[site])
+    kinds = {one[1] for one in found.statements if one[0] == "declare" and one[3] and one[2][0][0] in arrays}
+    if not sites <= inside or len(kinds) != 1 or not _always(found.inside, sites):
+        raise Unplayable("a state that is written out of range, or not always")
+    if len({value(by_site[site]) for site in sites}) > 1:
+        raise Unplayable("a state that is written to several places")
+    target = by_site[min(sites)]
+    by = {what: by_site[at] for at, what in readers.items()}
+    return State(kinds.pop(), arrays, frozenset(sites), target, readers, _first(found, set(arrays)), by.get("left"),
+                 by.get("own", target))  # fmt: skip
 
 
 def _groups(told: Seen) -> list[set[int]]:

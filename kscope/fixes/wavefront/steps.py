@@ -55,36 +55,40 @@ def _left_there(made: Emitted) -> list[str]:
     wave, turned = made.wave, pointers(made.wave)
     asked = used(list(wave.statements[wave.at + 1 :]))
     asked |= {n for one in wave.statements if one[0] == "declare" and one[2][0][0] in asked for n in used(one[2][0][3])}
-    wanted = [(n, one) for n, one in enumerate(made.states) if one.arrays & asked or asked & turned]
-    if not wanted:
-        return []
     put: list[Node] = [("do", ("assign", "=", one.target, ("index", ("name", f"own_{n}"), ("name", COLUMN))))
-                       for n, one in wanted]  # fmt: skip
+                       for n, one in enumerate(made.states) if one.arrays & asked or asked & turned]  # fmt: skip
+    if not put:
+        return []
     asks = used(put)
     before = [one for one in wave.before if one[0] == "declare" and (one[2][0][0] in wave.own or one[2][0][0] in asks)]
     asks |= used(before)
     if asks & made.carried.keys() or wave.rest:
         raise Unplayable("a place that is not known behind the loop")
-    tests = " && ".join(f"({value(x)})" for x in _expanded(made, wave.hoisted, ("name", wave.step), ("name", TID)))
+    kept = [*derived(made, [*before, *put]), *before, *put]
+    if not (asks | asked) & turned:
+        return _put(made, kept, "")
+    turn, again = _turns(made)
+    begin, (_, _, test, *_) = _bracketed(wave.begin), wave.statements[wave.at]
+    steps = f"{_bracketed(test[3])} - {begin}{' + 1' * (test[1] == '<=')}"
+    return [f"for (int {TURN} = 0; {TURN} < {again}; {TURN}++) {{",
+            *_put(made, kept, f" && ({wave.step} - {begin}) % {again} == {TURN}"), *turn, "}",
+            f"for (int {TURN} = ({steps}) % {again}; {TURN} > 0; {TURN}--) {{", *turn, "}"]  # fmt: skip
+
+
+def _put(made: Emitted, kept: Sequence[Node], when: str) -> list[str]:
+    """Statements of each thread's last step, where it has one and so many steps say so."""
+    wave = made.wave
     env: dict[str, Node] = {THREAD: ("name", TID), "blockDim.x": ("number", made.block)}
-    turn, again = _turns(made) if (asks | asked) & turned else ([], 1)
-    if again > 1:
-        tests += f" && ({wave.step} - {_bracketed(wave.begin)}) % {again} == {TURN}"
-    out = [
+    tests = " && ".join(f"({value(x)})" for x in _expanded(made, wave.hoisted, ("name", wave.step), ("name", TID)))
+    return [
         "#pragma unroll",
         columns(made),
         f"const int {TID} = {LANE} * {made.columns} + {COLUMN}, {wave.step} = {TID} + (int)({bound(wave, -1)});",
-        f"if ({tests}) {{",
-        *(line for one in [*derived(made, [*before, *put]), *before, *put] for line in lines(named(one, env))),
+        f"if ({tests}{when}) {{",
+        *(line for one in kept for line in lines(named(one, env))),
         "}",
         "}",
     ]
-    if again == 1:
-        return out
-    _, _, test, *_ = wave.statements[wave.at]
-    steps = f"{_bracketed(test[3])} - {_bracketed(wave.begin)} + {int(test[1] == '<=')}"
-    return [f"for (int {TURN} = 0; {TURN} < {again}; {TURN}++) {{", *out, *turn, "}",
-            f"for (int {TURN} = ({steps}) % {again}; {TURN} > 0; {TURN}--) {{", *turn, "}"]  # fmt: skip
 
 
 def _bracketed(node: Node) -> str:
