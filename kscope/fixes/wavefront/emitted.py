@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.lanes_played import WARP
 from kscope.fixes.wavefront.parts import LANE, TID, Emitted, State, derived, pointers, sized
-from kscope.fixes.wavefront.shape import SCALARS, THREAD, Wave
+from kscope.fixes.wavefront.shape import SCALARS, Wave
 from kscope.fixes.wavefront.steps import loop
+from kscope.fixes.wavefront.sums import THREAD
 from kscope.fixes.wavefront.trees import assigned, declared, lines, named, nodes, split, used
 
 

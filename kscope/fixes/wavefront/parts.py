@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from kscope.fixes.given.grammar import Node
 from kscope.fixes.given.lanes_played import WARP
-from kscope.fixes.wavefront.shape import THREAD, Linear, Wave
+from kscope.fixes.wavefront.shape import Wave
+from kscope.fixes.wavefront.sums import THREAD, Linear
 from kscope.fixes.wavefront.trees import assigned, named, used
 
 LANE, TID, COLUMN, TIME, TURN = "lane_n", "tid_n", "column_n", "time_n", "turn_n"

@@ -20,7 +20,8 @@ from kscope.fixes.wavefront.parts import (
     derived,
     pointers,
 )
-from kscope.fixes.wavefront.shape import THREAD, Wave
+from kscope.fixes.wavefront.shape import Wave
+from kscope.fixes.wavefront.sums import THREAD
 from kscope.fixes.wavefront.trees import assigned, declared, lines, named, replaced, used, value
 
 LONGEST = 4  # steps in which pointers come round (judged)
