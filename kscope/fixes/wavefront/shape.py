@@ -131,6 +131,8 @@ def _plain(body: Node, inside: Node) -> None:
     """Raises Unplayable where threads go ways of their own, or meet in steps otherwise."""
     if any(n[0] in ("return", "switch") for n in nodes(body)):
         raise Unplayable("threads that return")
+    if any(n[0] == "call" and n[1].startswith("__syncthreads") for n in nodes(body)):
+        raise Unplayable("a barrier that counts")
     if any(n[0] == "leave" and len(n) == 2 for n in nodes(inside)):
         raise Unplayable("a step that ends early")
     if _called(inside) or any(meets(n) for n in nodes(inside) if n[0] in ("for", "if")):

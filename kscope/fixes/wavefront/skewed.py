@@ -12,6 +12,7 @@ from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.lanes_played import WARP
 from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.source import SIZES
 from kscope.fixes.given.text import Span, indented
 from kscope.fixes.recurrence.rewritten import Side, compared_in, edits, numbers
 from kscope.fixes.rows.compared import arrayed
@@ -25,14 +26,17 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.lazily import np
 
 SMALL = 64  # threads of blocks that are played: two places a lane, and then three
+THREADS = 512  # that are played at once, in as many blocks as they fill (judged)
 MOST = 32  # places of a lane: their states are in its registers (judged)
 WARPS = 32  # of an SM that share it: fewer make their steps faster than one alone goes through many places (judged)
+STATIC = 48 * 1024  # bytes of shared memory that a kernel may declare (CUDA C++ Programming Guide)
 CELLS = 1 << 14  # elements of each array that is played with
 LETTERS = 4  # that bytes are drawn of, so that some are equal
 _NEVER = re.compile(
     r"\b(?:asm|goto|extern|volatile|\w+_[nc]|(?:own|left|above|new|last|came)_\d+)\b|\b(?:threadIdx|blockDim)\.[yz]"
     r"|#\s*(?!pragma\s+unroll)\w"
 )
+_HANDED = re.compile(r"__shared__ ([\w ]+) \w+_n\[(\d+)\];")
 _BOUNDS = re.compile(r"(__launch_bounds__\s*\(\s*)([^(),]+)((?:,[^()]*)?\))")
 
 
@@ -51,6 +55,9 @@ def fixes(asked: Asked) -> list[Fix]:
     if found is None:
         return []
     new, compared = found
+    more = sum(int(size) * SIZES.get(kind, 8) for kind, size in _HANDED.findall(new))
+    if launch.shared_static + more > STATIC:
+        return []
     code = setting.code
     barriers = total(code.executed, code.ran(code.where(lambda ins, op: ins.opcode == "BAR")))
     met = barriers / (launch.warps * launch.blocks)
@@ -68,18 +75,33 @@ def fixes(asked: Asked) -> list[Fix]:
             parameters={"block.x": WARP, "places": block // WARP},
             conditions=[
                 proved("every result is the same", "values", compared,
-                       "both versions played on numbers, every result compared; no races"),
+                       "both versions played on numbers, in smaller blocks where constants have names, every result "
+                       "compared; no races"),
                 Condition(holds=f"every launch had blocks of {block} threads, and has blocks of {WARP} now",
                           state="check", why="how many places a lane takes is a number in the code"),
+                *_besides(fn),
             ],
             proof=[
                 Proof(what="barriers that a warp passes", before=met, after=0, unit="barriers",
                       how="one a step; lanes of a warp meet in shuffles"),
             ],
-            costs=[f"registers for {block // WARP} places a lane", "shared memory for what threads hand to lanes"],
+            costs=[f"registers for {block // WARP} places a lane",
+                   *([f"{more} bytes of shared memory a block, for what threads hand to lanes"] if more else [])],
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _besides(fn: Function) -> list[Condition]:
+    """What the reader must know besides."""
+    out = []
+    if fn.code[: fn.opened].count("__restrict__") < len(fn.pointers):
+        out.append(Condition(holds="none of the arrays overlap", state="check",
+                             why="lanes load what threads loaded in other steps"))  # fmt: skip
+    if re.search(r"__shared__\s+(?:float|double)\b", fn.body) and "*" in fn.body:
+        out.append(Condition(holds="a last bit may come out otherwise", state="check",
+                             why="a product that was stored may be fused with a sum now"))  # fmt: skip
+    return out
 
 
 def _bounds(fn: Function) -> list[Span]:
@@ -127,7 +149,8 @@ def _numbers(fn: Function, known: Mapping[str, int], size: int) -> dict[str, int
 def same(fn: Function, new: str, known: Mapping[str, int], block: int) -> int:
     """Results that came out the same in all sizes and on all numbers that are tried."""
     body = arrayed(fn.body)
-    sides = (Side(body, (1, 1), (block, 1), steps=STEPS), Side(new, (1, 1), (WARP, 1), steps=STEPS))
+    grid = max(1, THREADS // block), 1
+    sides = Side(body, grid, (block, 1), steps=STEPS), Side(new, grid, (WARP, 1), steps=STEPS)
     tried: Sequence[tuple[int, Mapping[str, int]]] = [(n, known) for n in (1, 2)]
     if fn.numbers:
         lengths = ((block, block), (block - 3, block // 2 + 5), (7, block - 1), (block // 2, 9))

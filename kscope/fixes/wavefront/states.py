@@ -22,7 +22,7 @@ def states(found: Wave, told: Seen) -> list[State]:
             out.append(_state(found, told, sites, readers, by_site))
     if not out:
         raise Unplayable("no state")
-    stored = {id(n[2]) for one in found.inside for n in _stores(one)}
+    stored = {id(n[2]) for one in (*found.before, *found.inside, *found.after) for n in _stores(one)}
     if stored - {site for one in out for site in one.sites}:
         raise Unplayable("steps that store")
     return out
