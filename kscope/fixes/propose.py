@@ -49,6 +49,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "CMP205": ("algebra.recombined:fixes", "algebra.wide:fixes", "compute.divisors:fixes", "compute.narrow:fixes"),
     "CMP206": ("compute.fused:fixes",),
     "CMP207": ("compute.conversions:fixes", "compute.integer_dots:fixes"),
+    "CMP208": ("algebra.repeated:fixes",),
     "CMP209": ("pipeline.batched:fixes",),
     "CMP211": ("accuracy.powers:fixes", "algebra.roots:fixes"),
     "CMP212": ("work.build:fixes",),
@@ -81,7 +82,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "ASY502": ("roles.delays:fixes", "roles.lockstep:fixes", "work.all_lanes:fixes"),
     "ASY503": ("roles.delays:fixes",),
     "ASY504": ("triton.programs:stages", "work.waits:deeper"),
-    "CMP202": ("warpgroup.products:fixes",),
+    "CMP202": ("warpgroup.products:fixes", "algebra.repeated:fixes"),
 }  # fmt: skip
 """Code of a rule -> what answers it, as module:function of this room, imported when the rule has found something."""
 

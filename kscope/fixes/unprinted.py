@@ -49,14 +49,15 @@ REASONS: dict[str, str] = {
     "CMP202": (
         "played on numbers, the kernel makes no product of two matrices of two-byte numbers whose sides are whole "
         "tiles: wgmma takes layouts by descriptors and warps by groups of four, and what else could be made of them "
-        "the code does not say"
+        "the code does not say; nor does a loop make the same product in each round"
     ),
     "CMP204": (
         "the kernel's text is not here, or its functions have no faster form whose error a table gives; nor is an angle"
         " only sorted into eighths of a turn, which comparisons would find"
     ),
     "CMP207": "the kernel's text is not here, or the formats are the data's: which may be others the code does not say",
-    "CMP208": "a pipe is full with the work itself: what of it could go the code does not say",
+    "CMP208": "a pipe is full with the work itself, and no loop makes the same product of matrices in each round: what "
+    "of it could go the code does not say",
     "CMP210": "registers are the assembler's: no line of the source decides their banks",
     "CMP213": "when the tensor pipe idles is a matter of the whole pipeline, not of a line",
     "LAT302": (
