@@ -23,6 +23,8 @@ COPIES = ("MOV", "UMOV", "IMAD", "FADD", "FMUL", "HFMA2", "HADD2", "IADD3", "LOP
 """By which compilers put the same into a register again (seen in nvcc's code: a constant by whichever pipe idles)."""
 ALIKE = "products of matrices in loops that change neither of the two"
 MOST = 4096  # rounds that are played
+TYPES = {"float": ("float32", "float64"), "double": ("float64", "longdouble")}
+"""Of a sum, and what holds such a sum before it is rounded."""
 _PRAGMA = re.compile(r"\s*#\s*pragma\s+unroll[^\n]*\n")
 _LOOPS = re.compile(r"\b(?:for|while)\s*\(|\bdo\b")
 _DIMENSIONS = {"threadIdx", "blockIdx", "blockDim", "gridDim", "x", "y", "z"}
@@ -36,12 +38,12 @@ Part = tuple[tuple[int, int], dict[str, int], Added]
 
 class Repeated(Struct, frozen=True):
     """A loop whose rounds are all the same: the spans of the new text, products of tensor cores a round, what
-    is added up, whether these are whole numbers, how many rounds there are."""
+    is added up, of what types, how many rounds there are."""
 
     spans: tuple[Span, ...]
     products: int
     sums: tuple[str, ...]
-    whole: bool
+    kinds: frozenset[str]
     rounds: str
 
 
@@ -73,7 +75,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 proved("neither matrix changes in the loop", "code", same,
                        "their registers are set in front of it, or to the same again (def-use of products' operands)"),
                 reads("each round does the same", "the loop adds products to local sums and does nothing else"),
-                *([] if one.whole else [_rounding(int(before / after))]),
+                *(_rounding(int(before / after), k) for k in sorted(one.kinds & set(TYPES))),
                 Condition(holds="the loop is there for what it computes", state="check",
                           why="who measures how fast products are made wants each of them"),
             ],
@@ -110,31 +112,34 @@ def _made_in(code: Listing, index: int, inside: set[int]) -> set[int]:
     return {p for found in code.defuse.sources(index).values() for p in found if p in inside}
 
 
-def _rounding(rounds: int) -> Condition:
-    apart, ran = deviation(min(rounds, MOST))
+def _rounding(rounds: int, kind: str) -> Condition:
+    played, bits = min(rounds, MOST), np.finfo(TYPES[kind][0]).nmant
+    apart, ran = deviation(played, kind)
     why = (
-        f"the loop rounds in each round, a product times their number once: sums of {min(rounds, MOST)} rounds, "
-        f"truncated as tensor cores do or rounded, were {apart:.1g} of the largest apart at most in {ran} cases"
+        f"the loop rounds in each round, a product times their number once: sums of {played} rounds, truncated or "
+        f"rounded to the nearest, were {apart:.1g} of the largest apart at most in {ran} cases"
     )
-    return Condition(holds="sums may differ by rounding, by about rounds / 2^23 of the largest", state="check", why=why)
+    holds = f"sums may differ by rounding, by about rounds / 2^{bits} of the largest"
+    return Condition(holds=holds, state="check", why=why)
 
 
-def deviation(rounds: int) -> tuple[float, int]:
+def deviation(rounds: int, kind: str) -> tuple[float, int]:
     """How far apart sums of that many equal products come out, as a part of the largest sum, and in how many cases."""
+    narrow, wide = (np.dtype(x).type for x in TYPES[kind])
     draw = np.random.default_rng(1)
-    product = draw.standard_normal(64).astype(np.float32)
-    start = (draw.standard_normal(64) * 4.0 ** draw.integers(-4, 5, 64)).astype(np.float32)
-    once = (start.astype(np.float64) + rounds * product.astype(np.float64)).astype(np.float32)
+    product = draw.standard_normal(64).astype(narrow)
+    start = (draw.standard_normal(64) * 4.0 ** draw.integers(-4, 5, 64)).astype(narrow)
+    once = (start.astype(wide) + rounds * product.astype(wide)).astype(narrow)
     worst = 0.0
     for cut in (False, True):
         one, largest = start.copy(), np.abs(start)
         for _ in range(rounds):
-            exact = one.astype(np.float64) + product
-            near = exact.astype(np.float32)
+            exact = one.astype(wide) + product
+            near = exact.astype(narrow)
             over = np.abs(near) > np.abs(exact)
-            one = np.where(over & cut, np.nextafter(near, np.float32(0)), near)
+            one = np.where(over & cut, np.nextafter(near, narrow(0)), near)
             largest = np.maximum(largest, np.abs(one))
-        worst = max(worst, float(np.max(np.abs(one.astype(np.float64) - once) / largest)))
+        worst = max(worst, float(np.max(np.abs(one.astype(wide) - once) / largest)))
     return worst, 2 * len(product)
 
 
@@ -192,10 +197,9 @@ def _made(code: str, loop: Loop, start: int, added: Sequence[Part]) -> Repeated:
         spans.insert(0, (pragma.start(), line, ""))
     spans += [(*span, one.times(count)) for span, _, one in added]
     products = sum(int(np.prod([a.instructions, *by.values()])) for _, by, a in added)
-    kinds = {a.kind for _, _, a in added}
+    kinds = frozenset(a.kind for _, _, a in added)
     sums = tuple(dict.fromkeys(n for _, _, a in added for n in a.bases))
-    whole = kinds <= {"int", "unsigned"}
-    return Repeated(tuple(spans), products, sums, whole, count)
+    return Repeated(tuple(spans), products, sums, kinds, count)
 
 
 def _statements(code: str, span: tuple[int, int], known: dict[str, int], by: dict[str, int]) -> list[Place]:
