@@ -7,6 +7,7 @@ from collections.abc import Callable
 from kscope.fixes import counted, remaining
 from kscope.fixes.algebra.onward import ANEW
 from kscope.fixes.algebra.repeated import ALIKE, alike
+from kscope.fixes.algebra.steady import AGAIN, again
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.packed.extremes import LOOKED, looked_through
 from kscope.fixes.packed.quads import pairs_stored
@@ -39,6 +40,7 @@ def _never(setting: Setting) -> float | None:
 Count = tuple[str, Callable[[Setting], float | None]]
 BY_RULE: dict[tuple[str, Kind], Count] = {
     **{(rule, "hoist"): (ALIKE, lambda setting: len(alike(setting))) for rule in ("CMP202", "CMP208")},
+    **{(rule, "register"): (AGAIN, again) for rule in ("CMP204", "CMP211", "LAT302", "LAT303", "MEM118")},
     ("CMP209", "stages"): ("loops that wait for each product", lambda setting: waits_one_by_one(setting.code)),
     ("MEM101", "lane_mapping"): ("sectors too many for each that a warp's load needs, the mean", counted.spread),
     ("MEM105", "qualifier"): ("accesses of local arrays", counted.local),
