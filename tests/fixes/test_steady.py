@@ -8,13 +8,15 @@ import pytest
 
 from kscope.engine.code.fixing import Subject, subjects
 from kscope.engine.code.programs import sources_below
-from kscope.fixes.algebra.steady import AGAIN, kept_in_front, steady
+from kscope.fixes.algebra.steady import AGAIN, kept_in_front
+from kscope.fixes.algebra.steady_values import spans, steady
 from kscope.fixes.given.text import loops
 from kscope.fixes.left import left
 from tests.support.patches import FIXTURES
 
 HERE = FIXTURES / "fixes"
 HEAD = "const float* x, float* y, const float* by, volatile float* seen, unsigned long long* odd, float e, int n, int i"
+HEAD += ", const half* h, const Args* args, const float4* four"
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +69,8 @@ def kept(*lines: str) -> list[str]:
          ["rsqrtf(by[a & 1])"]),
         (["for (int k = 0; k < n; k++) y[k] = fmaf(x[k], by[threadIdx.x], by[(int)e]);"],
          ["by[threadIdx.x]", "by[(int)e]"]),
+        (["for (int k = 0; k < n; k++) y[k] = x[k] * powf(args->base, 2.f) + args->last + four[i].x;"],
+         ["powf(args->base, 2.f)", "args->last", "four[i]"]),
     ],
 )  # fmt: skip
 def test_what_stays_is_taken_as_wide_as_it_goes(lines: list[str], found: list[str]) -> None:
@@ -90,6 +94,12 @@ def test_what_stays_is_taken_as_wide_as_it_goes(lines: list[str], found: list[st
         ["for (int k = 0; k < n; k++) { y[k] = by[i]; __threadfence(); }"],
         ["for (int k = 0; k < n; k++) { while (by[i] == 0) ; y[k] = 1; }"],
         ["int& a = n; for (int k = 0; k < 9; k++) { y[k] = by[n]; a++; }"],
+        ["for (int k = 0; k < n; k++) { y[k] = args->base; args->base += 1; }"],
+        ["for (int k = 0; k < n; k++) y[k] = args->rows[k];"],
+        ["for (int k = 0; k < n; k++) y[k] = args->of(k);"],
+        ["for (int k = 0; k < n; k++) y[k] = args->first.second;"],
+        ["for (int k = 0; k < n; k++) y[k] = args->first->second;"],
+        ["for (int k = 0; k < n; k++) y[k] = odd[i].of(k);"],
         ["for (int k = 0; k < n; k++) y[k] = by[next(k)];"],
         ["for (int k = 0; k < n; k++) y[k] = by[stray];"],
         ["for (int k = 0; k < n; k++) { atomicAdd(&by[i], 1.f); y[k] = by[i]; }"],
@@ -98,3 +108,21 @@ def test_what_stays_is_taken_as_wide_as_it_goes(lines: list[str], found: list[st
 def test_what_may_change_or_not_be_read_at_all_stays(lines: list[str]) -> None:
     assert kept("for (int k = 0; k < n; k++) y[k] = by[i];") == ["by[i]"]
     assert kept(*lines) == []
+
+
+def test_where_no_round_is_nothing_is_read() -> None:
+    lines = "for (int k = 2; k < n; k++) y[k] = x[k] * h[i] + by[i] + args->base + expf(args->last);"
+    code = f"__global__ void k({HEAD}) {{\n  {lines}\n}}"
+    (loop,) = loops(code)
+    made = spans(code, loop, steady(code, loop))[0][2]
+    assert made == (
+        "const auto h_once = 2 < n ? h[i] : half(); const auto by_once = 2 < n ? by[i] : 0; "
+        "const auto args_once = 2 < n ? args->base : decltype(args->base)(); "
+        "const auto args_once1 = 2 < n ? expf(args->last) : decltype(expf(args->last))(); "
+    )
+
+
+def test_a_number_of_rounds_that_is_told_asks_for_none() -> None:
+    code = f"__global__ void k({HEAD}) {{\n  for (int k = 0; k < 16; k++) y[k] = x[k] * by[i];\n}}"
+    (loop,) = loops(code)
+    assert spans(code, loop, steady(code, loop))[0][2] == "const auto by_once = by[i]; "
