@@ -182,27 +182,42 @@ def _opened(code: str, first: int, at: int) -> int | None:
 
 def spans(code: str, loop: Loop, kept: Sequence[Steady]) -> list[Span]:
     """The new text: values in front of the loop, their names in it."""
-    names, none = dict[str, str](), dict[str, str]()
-    out: list[Span] = []
-    for one in kept:
-        text = " ".join(code[slice(*one.span)].split())
-        if text not in names:
-            array = sorted(one.arrays)[0]
-            free = (f"{array}_once{n or ''}" for n in range(len(kept) + 1))
-            names[text], none[text] = next(x for x in free if x not in names.values()), one.none
-        out.append((*one.span, names[text]))
-    if any(re.search(rf"\b{name}\b", code) for name in names.values()) or any(c in loop.kind for c in "*&"):
+    names = _named(code, kept)
+    goes = _goes(loop)
+    if goes is None or any(re.search(rf"\b{name}\b", code) for name in names.values()):
         return []
-    first = loop.start if re.fullmatch(r"\d+", loop.start) or "auto" in loop.kind else f"({loop.kind})({loop.start})"
-    goes = "" if first == "0" and re.fullmatch(r"[1-9]\d*", loop.end) else f"{first} < {loop.end}"
-    if _acts(f"{loop.start} {loop.end}") or re.search(r"[,&|?]", loop.end):
-        return []
+    none = {_text(code, one): one.none for one in kept}
     value = {text: f"{goes} ? {text} : {none[text]}" if goes else text for text in names}
-    made = [f"const auto {name} = {value[text]};" for text, name in names.items()]
-    at = loop.span[0]
-    pragma = re.search(r"#\s*pragma\s+(?:no)?unroll[^\n]*\n\s*$", code[:at])
-    at = code.rfind("\n", 0, pragma.start()) + 1 if pragma is not None else at
-    return [(at, at, f"{' '.join(made)}{chr(10) if pragma is not None else ' '}"), *out]
+    made = " ".join(f"const auto {name} = {value[text]};" for text, name in names.items())
+    out: list[Span] = [(*one.span, names[_text(code, one)]) for one in kept]
+    pragma = re.search(r"#\s*pragma\s+(?:no)?unroll[^\n]*\n\s*$", code[: loop.span[0]])
+    if pragma is None:
+        return [(loop.span[0], loop.span[0], f"{made} "), *out]
+    at = code.rfind("\n", 0, pragma.start()) + 1
+    return [(at, at, f"{made}\n"), *out]
+
+
+def _text(code: str, one: Steady) -> str:
+    return " ".join(code[slice(*one.span)].split())
+
+
+def _named(code: str, kept: Sequence[Steady]) -> dict[str, str]:
+    """A name for each expression, the same for the same."""
+    names = dict[str, str]()
+    for one in kept:
+        array = min(one.arrays)
+        free = (f"{array}_once{n or ''}" for n in range(len(kept) + 1))
+        names.setdefault(_text(code, one), next(x for x in free if x not in names.values()))
+    return names
+
+
+def _goes(loop: Loop) -> str | None:
+    """What tells whether a loop has a round; "" where it has, None where to ask would do something."""
+    if _acts(f"{loop.start} {loop.end}") or re.search(r"[,&|?]", loop.end) or any(c in loop.kind for c in "*&"):
+        return None
+    bare = re.fullmatch(r"\d+", loop.start) or "auto" in loop.kind
+    first = loop.start if bare else f"({loop.kind})({loop.start})"
+    return "" if first == "0" and re.fullmatch(r"[1-9]\d*", loop.end) else f"{first} < {loop.end}"
 
 
 def _acts(text: str) -> bool:

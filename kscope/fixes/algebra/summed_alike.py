@@ -178,21 +178,24 @@ def _assembly(text: str, names: Names) -> Added | None:
     outs, ends = [given[n] for n in groups[0]], [given[n] for n in groups[3]]
     if not _tied(groups, given) or {o.kind for o in outs} != {form}:
         return None
-    places = [o.what for o in outs]
-    bases = tuple(dict.fromkeys(n for p in places if re.fullmatch(_PLACE, p) for n in _names(p)[:1]))
+    places, inside = [o.what for o in outs], [o.what for o in given if o not in outs and o not in ends]
+    bases = _apart(places)
     kinds = {names.sum_of(b) for b in bases}
-    if not _apart(bases, places) or len(kinds) != 1 or not kinds <= _HOLDS[form]:
+    if len(kinds) != 1 or not kinds <= _HOLDS[form]:
         return None
-    inside = [o.what for o in given if o not in outs and o not in ends]
-    uses = {*_names(" ".join(inside)), *(n for p in places for n in _names(p)[1:])}
     made = _swapped(text, match, {_bare(p): f"{PRODUCT}[{n}]" for n, p in enumerate(places)})
-    return Added(bases, tuple(places), frozenset(uses), kinds.pop(), made, matrices=True)
+    return Added(bases, tuple(places), _uses(places, inside), kinds.pop(), made, matrices=True)
 
 
-def _apart(bases: Sequence[str], places: Sequence[str]) -> bool:
-    """Whether these are different places of arrays, as their text reads."""
-    alike = all(re.fullmatch(_PLACE, p) and _names(p)[0] in bases for p in places)
-    return alike and len(set(map(_bare, places))) == len(places)
+def _uses(places: Sequence[str], inside: Sequence[str]) -> frozenset[str]:
+    """Names that an instruction's products and the places of its sums are told by."""
+    return frozenset({*_names(" ".join(inside)), *(n for p in places for n in _names(p)[1:])})
+
+
+def _apart(places: Sequence[str]) -> tuple[str, ...]:
+    """What places begin with, where all are different ones as their text reads."""
+    alike = len(set(map(_bare, places))) < len(places) or not all(re.fullmatch(_PLACE, p) for p in places)
+    return () if alike else tuple(dict.fromkeys(_names(p)[0] for p in places))
 
 
 def _said(text: str) -> tuple[str, list[list[int]]]:
