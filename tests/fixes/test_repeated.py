@@ -104,6 +104,7 @@ def test_fragments_of_wmma() -> None:
         [SUMS, LOOP, "{", assembly(), "p[0] ^= 1; }"],  # an operand changes
         [SUMS, LOOP, "{", assembly(), "if (acc[0][0] > 9) break; }"],
         [SUMS, LOOP, assembly(inside="p[t]")],
+        [SUMS, "if (x)", LOOP, assembly(), "else acc[1][0] = 1;"],  # whose else it would be
         [SUMS, LOOP, assembly(inside="x + t")],
         [SUMS, LOOP, assembly(inside="next()")],
         ["volatile unsigned p[4] = {}; unsigned q[2] = {}; float acc[2][4];", LOOP, assembly()],

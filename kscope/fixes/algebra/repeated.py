@@ -10,6 +10,7 @@ from msgspec import Struct
 from kscope.features.sass.columns import total
 from kscope.features.sass.listing import Listing
 from kscope.fixes.algebra.rising import written
+from kscope.fixes.algebra.steady_values import HEAD
 from kscope.fixes.algebra.summed_alike import Added, Names, statement
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked, Setting
@@ -183,7 +184,8 @@ def _alone(code: str, loop: Loop, added: Sequence[Part], asks: set[str], names: 
 def _counted(code: str, loop: Loop) -> bool:
     """Whether a loop takes one after the other, up to a number that its head says."""
     one = rf"{loop.name}\s*\+\+|\+\+\s*{loop.name}|{loop.name}\s*\+=\s*1"
-    plain = re.search(r"[(\[,?&|<>=]|->", loop.end) is None and code[slice(*loop.span)].count(";") == 2
+    own = HEAD.search(code[: loop.span[0]]) is not None
+    plain = own and re.search(r"[(\[,?&|<>=]|->", loop.end) is None and code[slice(*loop.span)].count(";") == 2
     return plain and re.fullmatch(one, loop.step) is not None
 
 

@@ -29,7 +29,7 @@ def kept_in_front(setting: Setting) -> list[Fix]:
         return []
     for loop in loops(text.code):
         mine = steady(text.code, loop, setting.lines(text.file))
-        kept = [one for one in mine if _seen(setting, text, one, found)]
+        kept = [one for one in mine if _seen(setting, text, one, mine, found)]
         edits = spans_edited(setting, text, by_lines(text.code, spans(text.code, loop, kept))) if kept else []
         if edits:
             return [_fix(setting, text, kept, edits, found)] if _worth(setting, text, kept, found) else []
@@ -93,10 +93,11 @@ def _lines(text: Text, span: tuple[int, int]) -> range:
     return range(first, last + 1)
 
 
-def _seen(setting: Setting, text: Text, one: Steady, found: Sequence[Repeated]) -> bool:
-    """Whether the machine code repeats as many loads there as the text has arrays."""
-    loads = _of(setting, text, [one], found)
-    return len({pointer(setting.code, i) for i in loads}) >= len(one.arrays)
+def _seen(setting: Setting, text: Text, one: Steady, mine: Sequence[Steady], found: Sequence[Repeated]) -> bool:
+    """Whether the machine code repeats loads of as many arrays as the text has on its lines."""
+    loads, lines = _of(setting, text, [one], found), {*_lines(text, one.span)}
+    arrays = {a for other in mine if lines & {*_lines(text, other.span)} for a in other.arrays}
+    return len({pointer(setting.code, i) for i in loads}) >= len(arrays)
 
 
 def _worth(setting: Setting, text: Text, kept: Sequence[Steady], found: Sequence[Repeated]) -> bool:

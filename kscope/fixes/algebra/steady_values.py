@@ -35,7 +35,8 @@ _TYPES = {"int", "unsigned", "float", "double", "long", "size_t"}
 _BEYOND = re.compile(
     r"\b(?:if|for|while|do|switch|return|break|continue|goto|asm|volatile|__sync\w+|__threadfence\w*|__nanosleep)\b"
 )
-_HEAD = re.compile(r"(?:[;{}]|#\s*pragma\s+(?:no)?unroll[^\n]*\n)\s*$")
+HEAD = re.compile(r"[;{}]\s*(?:#\s*pragma\s+(?:no)?unroll[^\n]*\n\s*)?$")
+"""What a statement of its own stands behind, not that of an `if`."""
 _NAMES = re.compile(r"(?<![\w.>])[A-Za-z_]\w*")
 _ASKS = re.compile(r"\?|&&|\|\|")
 _OTHERS = ("atomicAdd", "atomicMax", "atomicMin", "__ldg")
@@ -56,7 +57,7 @@ def steady(code: str, loop: Loop, lines: Sequence[str] = ()) -> list[Steady]:
     """Expressions of a loop without loops inside that read arrays and stay the same, widest first; of its first
     statements alone, which each round goes through."""
     body = code[slice(*loop.body)]
-    if _leaves(body) or not _HEAD.search(code[: loop.span[0]]):
+    if _leaves(body) or not HEAD.search(code[: loop.span[0]]):
         return []
     arrays = _arrays(code, loop)
     values = _Values(code, loop, arrays, set(constants(lines)))
@@ -101,10 +102,17 @@ def _arrays(code: str, loop: Loop) -> dict[str, str]:
     parts = split_declarators(head[head.find("(", bounds) + 1 : head.rfind(")")])
     found = [m for p in parts if "volatile" not in p and (m := _POINTER.search(p)) is not None]
     body = code[slice(*loop.body)]
+    found = [m for m in found if not _handed(m["name"], code[len(head) :])]
     return {
         m["name"]: " ".join(m["kind"].split()) for m in found
         if _read_only(m["name"], body) and not declared(m["name"], code[len(head) :]) and not written(m["name"], code)
     }  # fmt: skip
+
+
+def _handed(name: str, code: str) -> bool:
+    """Whether a pointer is copied or handed on, so that others may point there."""
+    uses = re.finditer(rf"(?<![\w.>]){name}\b(?P<at>\s*(?:\[|->))?", code)
+    return any(not m["at"] or re.search(r"(?<!&)&\s*$", code[: m.start()]) for m in uses)
 
 
 def _read_only(name: str, body: str) -> bool:
