@@ -58,6 +58,13 @@ def test_other_names_and_loops_around_what_is_added() -> None:
     assert one.products == 2
 
 
+def test_rounds_are_counted_as_the_loop_does() -> None:
+    text = rewritten(SUMS, "for (unsigned t = 3; t < n; t++)", assembly())
+    assert "if ((unsigned)3 < n)" in text
+    assert "fmaf((float)(unsigned)(n - 3), product_n[0]" in text
+    assert found(SUMS, "for (short t = 0; t < n; t++)", assembly()) is None
+
+
 def test_sums_that_are_read_and_written_by_name() -> None:
     apart = assembly().replace('"+f"', '"=f"').replace("{%0,%1,%2,%3};", "{%10,%11,%12,%13};")
     ends = ", ".join(f'"f"(acc[0][{n}])' for n in range(4))

@@ -125,6 +125,12 @@ def test_where_no_round_is_nothing_is_read() -> None:
     )
 
 
+def test_rounds_are_compared_as_the_loop_does() -> None:
+    code = f"__global__ void k({HEAD}) {{\n  for (unsigned k = 0; k < n; k++) y[k] = x[k] * by[i];\n}}"
+    (loop,) = loops(code)
+    assert spans(code, loop, steady(code, loop))[0][2] == "const auto by_once = (unsigned)(0) < n ? by[i] : 0; "
+
+
 def test_a_number_of_rounds_that_is_told_asks_for_none() -> None:
     code = f"__global__ void k({HEAD}) {{\n  for (int k = 0; k < 16; k++) y[k] = x[k] * by[i];\n}}"
     (loop,) = loops(code)

@@ -27,6 +27,7 @@ MOST = 4096  # rounds that are played
 TYPES = {"float": ("float32", "float64"), "double": ("float64", "longdouble")}
 """Of a sum, and what holds such a sum before it is rounded."""
 _PRAGMA = re.compile(r"\s*#\s*pragma\s+unroll[^\n]*\n")
+_SIGNED, _UNSIGNED = ("int", "long", "int32_t", "int64_t"), ("unsigned", "size_t", "uint32_t", "uint64_t")
 _LOOPS = re.compile(r"\b(?:for|while)\s*\(|\bdo\b")
 _DIMENSIONS = {"threadIdx", "blockIdx", "blockDim", "gridDim", "x", "y", "z"}
 _INNER = re.compile(r"for\s*\(\s*(?:int|unsigned|size_t|unsigned\s+int)\s+(?P<name>\w+)\s*=")
@@ -184,19 +185,21 @@ def _alone(code: str, loop: Loop, added: Sequence[Part], asks: set[str], names: 
 def _counted(code: str, loop: Loop) -> bool:
     """Whether a loop takes one after the other, up to a number that its head says."""
     one = rf"{loop.name}\s*\+\+|\+\+\s*{loop.name}|{loop.name}\s*\+=\s*1"
-    own = HEAD.search(code[: loop.span[0]]) is not None
+    own = loop.kind in _SIGNED + _UNSIGNED and HEAD.search(code[: loop.span[0]]) is not None
     plain = own and re.search(r"[(\[,?&|<>=]|->", loop.end) is None and code[slice(*loop.span)].count(";") == 2
     return plain and re.fullmatch(one, loop.step) is not None
 
 
 def _made(code: str, loop: Loop, start: int, added: Sequence[Part]) -> Repeated:
+    as_is = "" if loop.kind in _SIGNED else f"({loop.kind})"
     count = f"({loop.end} - {start})" if start else f"({loop.end})" if re.search(r"\W", loop.end) else loop.end
     begin = loop.span[0]
     pragma = re.search(r"#\s*pragma\s+(?:no)?unroll[^\n]*\n[ \t]*$", code[:begin])
-    spans: list[Span] = [(*loop.span, f"if ({start} < {loop.end})")]
+    spans: list[Span] = [(*loop.span, f"if ({as_is}{start} < {loop.end})")]
     if pragma is not None:
         line = pragma.start() + len(pragma[0].split("\n")[0])
         spans.insert(0, (pragma.start(), line, ""))
+    count = f"{as_is}{count}"
     spans += [(*span, one.times(count)) for span, _, one in added]
     products = sum(int(np.prod([a.instructions, *by.values()])) for _, by, a in added)
     kinds = frozenset(a.kind for _, _, a in added)

@@ -223,9 +223,10 @@ def _goes(loop: Loop) -> str | None:
     """What tells whether a loop has a round; "" where it has, None where to ask would do something."""
     if _acts(f"{loop.start} {loop.end}") or re.search(r"[,&|?]", loop.end) or any(c in loop.kind for c in "*&"):
         return None
-    bare = re.fullmatch(r"\d+", loop.start) or "auto" in loop.kind
+    signed = loop.kind in ("int", "long", "long long", "auto")
+    bare = (re.fullmatch(r"\d+", loop.start) and signed) or "auto" in loop.kind
     first = loop.start if bare else f"({loop.kind})({loop.start})"
-    return "" if first == "0" and re.fullmatch(r"[1-9]\d*", loop.end) else f"{first} < {loop.end}"
+    return "" if loop.start == "0" and re.fullmatch(r"[1-9]\d*", loop.end) else f"{first} < {loop.end}"
 
 
 def _acts(text: str) -> bool:
