@@ -18,7 +18,7 @@ expressions `number` n, `name` s, `index` base at, `member` a letter, `deref` a,
 op a, `cast` type a stars, `assign` op target value, `choose` c a b, `call` name [arguments], `list` [values]."""
 
 DEEPEST, LONGEST = 60, 6000  # brackets within brackets and words of a text that is looked at (judged)
-_WORDS = re.compile(
+WORDS = re.compile(
     r"\s+|(?P<number>0[xX][0-9a-fA-F]+[uUlL]*|(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?[uUlLfF]*)|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<sign><<=|>>=|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%&|^<>=!~?:;,.(){}\[\]])"
 )
@@ -44,7 +44,7 @@ class Parser:
         self.words: list[str] = []
         at = 0
         while at < len(text):
-            match = _WORDS.match(text, at)
+            match = WORDS.match(text, at)
             if match is None:
                 raise Unplayable(text[at : at + 1])
             if match.lastgroup is not None:

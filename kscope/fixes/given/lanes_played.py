@@ -28,13 +28,16 @@ def shuffled(name: str, given: Sequence[Any], place: Any, on: Any, alive: Any, w
     Raises Unplayable where lanes are missing, or a value comes from a lane that is not here."""
     mask, value, by, width = (*given, WARP)[:4]
     lanes = sum(1 << n for n in {*(place[alive] % WARP).tolist()})
-    named = isinstance(mask, int) and (mask in WHOLE or mask & 2**32 - 1 == lanes)
-    if not named or not isinstance(width, int) or not all_or_none(on, alive, warp):
-        raise Unplayable("a shuffle of some lanes")
     if width not in (1, 2, 4, 8, 16, WARP) or np.any(np.asarray(by) < 0):
         raise Unplayable("a shuffle of no group")
     lane = place % WARP
     first = lane - lane % width
+    if isinstance(mask, int):
+        named = (mask in WHOLE or mask & 2**32 - 1 == lanes) and all_or_none(on, alive, warp)
+    else:
+        named = _grouped(mask, width, first, warp, on)
+    if not named:
+        raise Unplayable("a shuffle of some lanes")
     target = {
         "__shfl_sync": first + by % width, "__shfl_xor_sync": lane ^ by, "__shfl_down_sync": lane + by,
         "__shfl_up_sync": lane - by,
@@ -46,6 +49,13 @@ def shuffled(name: str, given: Sequence[Any], place: Any, on: Any, alive: Any, w
     if here.size and not (here.max() < len(each) and on[here].all() and (warp[here] == warp[on]).all()):
         raise Unplayable("a value of a lane that is not here")
     return np.broadcast_to(value, each.shape)[np.where(on, source, each)]
+
+
+def _grouped(mask: Any, width: int, first: Any, warp: Any, on: Any) -> bool:
+    """Whether each thread's mask names its group of so many lanes, and these are all here. first: of each group."""
+    group = (warp * WARP + first)[on]
+    wanted = ((1 << width) - 1) << first
+    return bool((np.broadcast_to(mask, on.shape) == wanted)[on].all() and (np.bincount(group)[group] == width).all())
 
 
 def voted(given: Sequence[Any], place: Any, on: Any, alive: Any, warp: Any) -> Any:

@@ -21,8 +21,8 @@ EVENER = 0.95  # of what the busiest scheduler has to do, that must be left at m
 TRIED = ((1, 64), (3, 128), (5, 1024))  # blocks and their threads that are written out
 THREAD, BLOCK = "thread_n", "block_n"
 SHAPES = 24  # bytes of blockDim and gridDim, one behind the other
-_PLACE = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*x\b")
-_STRANGE = re.compile(
+PLACE = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*x\b")
+STRANGE = re.compile(
     r"\b(?:asm|volatile|atomicCAS|__nanosleep|cooperative_groups|__cluster_dims__|thread_n|block_n)\b|\bcg\s*::|"
     r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\b(?!\s*\.\s*[xyz]\b)"
 )
@@ -46,7 +46,7 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     one = pieces(setting)
     edits = spans_edited(setting, text, spans(text.code, one.count)) if one is not None else []
-    if one is None or not edits or not _apart(setting, text):
+    if one is None or not edits or not apart(setting, text):
         return []
     grid, played = (launch.grid[0] * one.count, *launch.grid[1:]), _played(one.count)
     gone = f", and no dynamic shared memory instead of {launch.shared_dynamic}" if launch.shared_dynamic else ""
@@ -110,7 +110,7 @@ def _busiest(blocks: int, threads: int, sms: int) -> int:
     return -(-(-(-blocks // sms) * threads // WARP) // SCHEDULERS)
 
 
-def _apart(setting: Setting, text: Text) -> bool:
+def apart(setting: Setting, text: Text) -> bool:
     """Whether threads meet at most within their warps, and the kernel's own lines alone ask where they are."""
     code, base = setting.code, abi(setting.code.program.sm).block_shape
     meets = code.where(lambda ins, op: op.space == "shared" or bool(op.kind & {"barrier", "mbarrier"}))
@@ -126,7 +126,7 @@ def _apart(setting: Setting, text: Text) -> bool:
 def spans(code: str, count: int) -> list[Span]:
     """The places of threads and blocks as they were before; none where they are asked for in another way."""
     opened = code.find("{")
-    if opened < 0 or _STRANGE.search(code) or not _PLACE.search(code, opened) or _PLACE.search(code[:opened]):
+    if opened < 0 or STRANGE.search(code) or not PLACE.search(code, opened) or PLACE.search(code[:opened]):
         return []
     become = {"threadIdx": THREAD, "blockIdx": BLOCK, "blockDim": f"(blockDim.x * {count})",
               "gridDim": f"(gridDim.x / {count})"}  # fmt: skip
@@ -134,7 +134,7 @@ def spans(code: str, count: int) -> list[Span]:
         f"\n  const unsigned {BLOCK} = blockIdx.x / {count}, "
         f"{THREAD} = blockIdx.x % {count} * blockDim.x + threadIdx.x;"
     ) + ("" if code[opened + 1 : opened + 2] == "\n" else "\n ")
-    return [(opened + 1, opened + 1, first)] + [(*m.span(), become[m[1]]) for m in _PLACE.finditer(code, opened)]
+    return [(opened + 1, opened + 1, first)] + [(*m.span(), become[m[1]]) for m in PLACE.finditer(code, opened)]
 
 
 def _played(count: int) -> int:
