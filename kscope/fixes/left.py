@@ -17,6 +17,7 @@ from kscope.fixes.strided.passed import not_passed
 from kscope.fixes.template.chain import a_round, one_chain
 from kscope.fixes.thread.first import BEHIND, all_behind
 from kscope.fixes.thread.results import narrow_ones
+from kscope.fixes.tiling.split import CHAINED, unshared
 from kscope.fixes.work.all_lanes import by_one_lane
 from kscope.fixes.work.elected import by_lane
 from kscope.fixes.work.halved import exits
@@ -80,6 +81,8 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("GRD401", "jam"): ("stores of sequences that no threads go along together", remaining.unjoined),
     ("GRD401", "lane_mapping"): ("stores of sums that no blocks add up in parts", counted.whole_sums),
     ("LAT305", "jam"): ("branches in front of which no warp votes", remaining.unvoted),
+    ("GRD401", "register"): (CHAINED, unshared),
+    ("GRD402", "lane_mapping"): (CHAINED, unshared),
     ("LAT305", "lane_mapping"): ("exits of every second lane", lambda setting: len(exits(setting))),
 }
 COUNTS: dict[Kind, Count] = {

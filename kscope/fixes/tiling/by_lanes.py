@@ -91,7 +91,8 @@ def _chained(code: str, one: Chains, lanes: int) -> list[Span]:
                   for n in range(each) for s, name in enumerate(one.states[n])]  # fmt: skip
     after.append(f"if ({LANE} != 0) return;")
     start, end = one.loop
-    lead = "\n" + code[code.rfind("\n", 0, start) + 1 : start] if not code[code.rfind("\n", 0, start) + 1 : start].strip() else "\n  "
+    indent = code[code.rfind("\n", 0, start) + 1 : start]
+    lead = f"\n{indent}" if not indent.strip() else "\n  "
     return [(start, start, "".join(b + lead for b in before)), *out, (end, end, "".join(lead + a for a in after))]
 
 

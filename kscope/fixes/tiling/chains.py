@@ -10,26 +10,27 @@ from msgspec import Struct
 
 from kscope.fixes.given.functions import CALLS
 from kscope.fixes.given.grammar import WORDS
-from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import closing, statement_end
 from kscope.fixes.given.type_names import TYPES
 from kscope.fixes.given.whole_numbers import REAL
+from kscope.fixes.tiling.declared import KINDS, TYPE, declared, kind_of
 
-KINDS = ("float", "double", "int", "unsigned", "unsigned int", "uint32_t", "int32_t", "long long", "unsigned long long",
-         "size_t", "uint64_t", "int64_t")  # fmt: skip
-"""That __shfl_sync takes."""
-
-_TYPE = r"(?:unsigned\s+long\s+long|long\s+long|unsigned\s+int|float|double|int|unsigned|size_t|u?int(?:32|64)_t)"
-_DECLARED = re.compile(rf"^(?:const\s+)?(?P<type>{_TYPE}|auto)\s+(?P<name>[A-Za-z_]\w*)\s*=(?!=)(?P<value>[^;]+);$")
+_DECLARED = re.compile(rf"^(?:const\s+)?(?P<type>{TYPE}|auto)\s+(?P<name>[A-Za-z_]\w*)\s*=(?!=)(?P<value>[^;]+);$")
 _CHANGED = re.compile(r"^(?P<name>[A-Za-z_]\w*)\s*(?P<op>[-+*/%&|^]|<<|>>)?=(?!=)(?P<value>[^;]+);$")
 _COUNTED = re.compile(r"^(?:(?:\+\+|--)\s*(?P<name>[A-Za-z_]\w*)|(?P<after>[A-Za-z_]\w*)\s*(?:\+\+|--))\s*;$")
 _FOR = re.compile(r"(?:#\s*pragma[^\n]*\n\s*)*for\s*\(")
-_BEFORE = re.compile(rf"(?:(?<=[;{{}}(,])|\n)\s*(?:const\s+)?(?P<type>{_TYPE})\s+(?P<rest>[A-Za-z_][^;{{}}]*)(?=[;{{])")
-_SET = re.compile(r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|([A-Za-z_]\w*)\s*(?:\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)")
+_SET = re.compile(
+    r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|([A-Za-z_]\w*)\s*(?:\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)"
+)
 _NAME, _NUMBER = re.compile(r"[A-Za-z_]\w*"), re.compile(r"\.?\d")
-_STRANGE = {"[", "]", "{", "}", ".", "++", "--", "=", ";", "->", *(f"{op}=" for op in ("+", "-", "*", "/", "%", "&", "|", "^")),
-            "<<=", ">>="}  # fmt: skip
-_OPERATORS = {"+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"}
+_STRANGE = {"[", "]", "{", "}", ".", "++", "--", "=", ";", "->", *(f"{op}=" for op in "+-*/%&|^"), "<<=", ">>="}
+_OPERATORS = {op for one in ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>") for op in (one, f"{one}=")}
+_STORES = re.compile(
+    r"\]\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))|(?:\+\+|--)\s*\(?\s*\*?\s*\w+\s*[\[.]|[;{}]\s*(?:[*(]|\+\+\s*[*(]|--\s*[*(])|->"
+    r"|\)\s*\*\s*\w+\s*(?:\[|[-+*/%&|^]?=(?!=))|\.\s*\w+\s*[-+*/%&|^]?=(?!=)|\b\w+\s*&\s*\w+\s*=(?!=)"
+    r"|\b(?:atomic\w*|else|switch|static|volatile|auto\s*&|struct)\b"
+)
+_CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 PURE = {*CALLS, *REAL} - {"__threadfence"}
 
 
@@ -51,8 +52,8 @@ class Step(Struct, frozen=True):
 
 class Chains(Struct, frozen=True):
     """`loop`: from its pragmas on to its end. `states`: of each chain what it carries, in one order, and `kinds` their
-    types. `parts`: spans of each chain's statements. `chosen`: words in which the chains differ, a place in the text and
-    what stands there for each. `shared`: operations of a round that belong to no chain; `own`: of one chain."""
+    types. `parts`: spans of each chain's statements. `chosen`: words in which the chains differ, a place in the text
+    and what stands there for each. `shared`: operations of a round that belong to no chain; `own`: of one chain."""
 
     loop: tuple[int, int]
     states: tuple[tuple[str, ...], ...]
@@ -68,7 +69,7 @@ class _OtherError(Exception):
 
 
 def chains(code: str, opened: int) -> Chains | None:
-    """Of the only loop of a function's text; None where it has none that are alike, or there is more than is understood.
+    """Of the only loop of a function's text; None where it has none that are alike, or more than is understood.
     opened: where the body begins."""
     loops = list(re.finditer(r"\b(?:for|while|do)\b", code[opened:]))
     head = _FOR.search(code, opened)
@@ -76,7 +77,7 @@ def chains(code: str, opened: int) -> Chains | None:
         return None
     start = head.start()
     end = statement_end(code, start)
-    if end is None or any(not start <= opened + m.start() < end for m in loops):
+    if end is None or not _alone(code, opened, start, end) or any(not start <= opened + m.start() < end for m in loops):
         return None
     try:
         heads: list[tuple[str, frozenset[str]]] = []
@@ -84,6 +85,20 @@ def chains(code: str, opened: int) -> Chains | None:
         return _alike(code, opened, (start, end), steps, heads)
     except _OtherError:
         return None
+
+
+def _alone(code: str, opened: int, start: int, end: int) -> bool:
+    """Whether a loop is a statement of its own; nothing is stored in front of it, nothing comes behind its block."""
+    before = code[opened + 1 : start]
+    if not re.search(r"[;{}]\s*$", code[: start]) or _STORES.search(f";{before}"):
+        return False
+    if set(_CALLED.findall(before)) - PURE - TYPES - {"if", "__ldg", "static_cast"}:
+        return False
+    depth, at = 0, end
+    while at < len(code) and depth >= 0:
+        depth += (code[at] == "{") - (code[at] == "}")
+        at += 1
+    return not code[at:].replace("}", "").strip()
 
 
 def _steps(
@@ -123,56 +138,67 @@ def _step(code: str, start: int, end: int, around: tuple[int, ...]) -> Step:
         raise _OtherError
     value = match.span("value") if groups.get("value") else (len(text), len(text))
     inside = [w for w in words if value[0] <= w.at - start < value[1]]
-    if "," in [w.text for w in _outermost(inside)]:
+    if not _plain([w.text for w in inside]):
         raise _OtherError
-    for before, one, after in zip([Word("(", 0), *inside], inside, [*inside[1:], Word(")", 0)], strict=False):
-        opens = not (_NAME.match(before.text) or _NUMBER.match(before.text) or before.text == ")")
-        called = after.text == "(" and _NAME.match(one.text) and one.text not in PURE | TYPES
-        if one.text in _STRANGE or (one.text in "*&" and opens) or called:
-            raise _OtherError
     reads = {w.text for w in inside if _NAME.match(w.text)} - PURE - TYPES
     again = groups.get("op") is not None or "value" not in groups
     return Step(name, groups.get("type") or "", words, frozenset(reads | ({name} if again else set())), (start, end),
                 around)  # fmt: skip
 
 
-def _outermost(words: Sequence[Word]) -> list[Word]:
-    out, depth = [], 0
-    for one in words:
-        depth += (one.text == "(") - (one.text == ")")
-        out += [one] if depth == 0 else []
-    return out
+def _plain(words: Sequence[str]) -> bool:
+    """Whether an expression is of numbers alone, and changes nothing: no memory, no other functions, no commas."""
+    depth = 0
+    for before, one, after in zip(["(", *words], words, [*words[1:], ")"], strict=False):
+        depth += (one == "(") - (one == ")")
+        opens = not (_NAME.match(before) or _NUMBER.match(before) or before == ")")
+        called = after == "(" and _NAME.match(one) and one not in PURE | TYPES
+        if one in _STRANGE or (one in "*&" and opens) or called or (one == "," and depth == 0):
+            return False
+    return True
 
 
 def _alike(
     code: str, opened: int, loop: tuple[int, int], steps: list[Step], heads: list[tuple[str, frozenset[str]]]
 ) -> Chains | None:  # fmt: skip
     counters = frozenset().union(*(names for _, names in heads))
-    common = _common(steps)
-    groups = _groups(steps, common)
-    shapes: dict[object, list[tuple[dict[str, int], list[Step]]]] = {}
-    for mine in groups:
-        names: dict[str, int] = {}
-        shape = tuple((s.around, *(_shown(w, {t.target for t in mine}, names, counters | common) for w in s.words))
-                      for s in mine)  # fmt: skip
-        shapes.setdefault(shape, []).append((names, mine))
-    most = max(shapes.values(), key=len, default=[])
+    most = _most(_groups(steps, common := _common(steps)), counters | common)
     targets = {s.target for _, mine in most for s in mine}
     asked = {n for text, _ in heads for n in _NAME.findall(text)}
     if len(most) < 2 or targets & asked or counters & {s.target for s in steps}:
         return None
     known = declared(code, opened, loop[0])
-    states = tuple(tuple(n for n in sorted(names, key=names.__getitem__) if not _here(mine, n)) for names, mine in most)
-    kinds = tuple(known.get(n, "") for n in states[0])
-    same = all(tuple(known.get(n, "") for n in one) == kinds for one in states)
-    if not states[0] or not same or not all(k in KINDS for k in kinds):
-        return None
+    carried = _carried(most, known)
     chosen = _chosen([mine for _, mine in most], targets, known)
-    if chosen is None:
+    if carried is None or chosen is None:
         return None
-    of = [s for s in steps if s.target not in targets]
+    rest = [s for s in steps if s.target not in targets]
     parts = tuple(tuple(s.span for s in mine) for _, mine in most)
-    return Chains(loop, states, kinds, parts, chosen, _operations(of), _operations(most[0][1]))
+    return Chains(loop, *carried, parts, chosen, _operations(rest), _operations(most[0][1]))
+
+
+def _carried(
+    most: Sequence[tuple[dict[str, int], Sequence[Step]]], known: Mapping[str, str]
+) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]] | None:  # fmt: skip
+    """What each chain carries from round to round, and the types of it; None where these differ."""
+    states = tuple(tuple(n for n in sorted(names, key=names.__getitem__) if not _here(mine, n)) for names, mine in most)
+    kinds = {tuple(known.get(n, "") for n in one) for one in states}
+    one = kinds.pop()
+    return (states, one) if not kinds and one and all(k in KINDS for k in one) else None
+
+
+def _most(
+    groups: Sequence[Sequence[Step]], fixed: frozenset[str]
+) -> list[tuple[dict[str, int], Sequence[Step]]]:  # fmt: skip
+    """Most of the groups that have one shape, each with its names in the order of that. fixed: names that are the same
+    in all."""
+    shapes: dict[object, list[tuple[dict[str, int], Sequence[Step]]]] = {}
+    for mine in groups:
+        names: dict[str, int] = {}
+        own = {s.target for s in mine}
+        shape = tuple((s.around, *(_shown(w.text, own, names, fixed) for w in s.words)) for s in mine)
+        shapes.setdefault(shape, []).append((names, mine))
+    return max(shapes.values(), key=len, default=[])
 
 
 def _here(steps: Sequence[Step], name: str) -> bool:
@@ -210,64 +236,28 @@ def _groups(steps: Sequence[Step], common: set[str]) -> list[list[Step]]:
     return list(found.values())
 
 
-def _shown(word: Word, own: set[str], names: dict[str, int], fixed: frozenset[str] | set[str]) -> str:
+def _shown(word: str, own: set[str], names: dict[str, int], fixed: frozenset[str]) -> str:
     """A word as its chain's shape has it: numbers, and names of what no round changes, may be others in each."""
-    if word.text in own:
-        return f"#{names.setdefault(word.text, len(names))}"
-    number, name = _NUMBER.match(word.text), _NAME.match(word.text)
-    return "?" if number or (name and word.text not in fixed | PURE | TYPES | {"const"}) else word.text
+    if word in own:
+        return f"#{names.setdefault(word, len(names))}"
+    number, name = _NUMBER.match(word), _NAME.match(word)
+    return "?" if number or (name and word not in fixed | PURE | TYPES | {"const"}) else word
 
 
-def _chosen(chains: Sequence[Sequence[Step]], own: set[str], known: Mapping[str, str]) -> tuple[tuple[Word, ...], ...] | None:
+def _chosen(
+    chains: Sequence[Sequence[Step]], own: set[str], known: Mapping[str, str]
+) -> tuple[tuple[Word, ...], ...] | None:  # fmt: skip
     """Words that differ, for each chain; None where they are not of one type."""
     found = []
     rows = [[w for s in mine for w in s.words] for mine in chains]
     for words in zip(*rows, strict=True):
         if words[0].text in own or len({w.text for w in words}) == 1:
             continue
-        kinds = {_kind(w.text, known) for w in words}
+        kinds = {kind_of(w.text, known) for w in words}
         if len(kinds) != 1 or not kinds <= set(KINDS):
             return None
         found.append(words)
     return tuple(found)
-
-
-def _kind(word: str, known: Mapping[str, str]) -> str:
-    """The type of a number, or of a name."""
-    if not _NUMBER.match(word):
-        return known.get(word, "")
-    if re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", word):
-        return "int" if int(word, 0) < 2**31 else ""
-    if re.fullmatch(r"(?:0[xX][0-9a-fA-F]+|\d+)[uU]", word):
-        return "unsigned" if int(word[:-1], 0) < 2**32 else ""
-    if re.fullmatch(r"(?![xX])[\d.]+(?:[eE][-+]?\d+)?[fF]", word):
-        return "float"
-    return "double" if re.fullmatch(r"[\d.]+(?:[eE][-+]?\d+)?", word) else ""
-
-
-def declared(code: str, opened: int, at: int) -> dict[str, str]:
-    """Types of numbers that a place of a text may name: each declared once, and not left since."""
-    found: dict[str, str] = {}
-    twice = set[str]()
-    given = code[:opened].rfind("(", 0, code.rfind(")", 0, opened))
-    given = next((n for n in range(opened, -1, -1) if code[n] == "(" and closing(code, n + 1) == code.rfind(")", 0, opened)), given)
-    for part in code[given + 1 : code.rfind(")", 0, opened)].split(","):
-        match = re.fullmatch(rf"\s*(?:const\s+)?({_TYPE})\s+([A-Za-z_]\w*)\s*", part)
-        if match is not None:
-            found[match[2]] = " ".join(match[1].split())
-    for m in _BEFORE.finditer(code, opened, at):
-        depth = least = 0
-        for c in code[m.end() : at]:
-            depth += (c == "{") - (c == "}")
-            least = min(least, depth)
-        for part in split_declarators(m["rest"]):
-            name = re.match(r"\s*([A-Za-z_]\w*)\s*(?:=(?!=)|$)", part)
-            if name is not None:
-                twice |= {name[1]} & found.keys()
-                if least == 0:
-                    found[name[1]] = " ".join(m["type"].split())
-    again = [n for n in found if len(re.findall(rf"{_TYPE}\s+(?:[^;{{}}()]*,\s*)?{n}\b\s*[=;,)]", code[opened:])) > 1]
-    return {n: k for n, k in found.items() if n not in twice and n not in again}
 
 
 def _operations(steps: Sequence[Step]) -> int:

@@ -7,6 +7,7 @@ import re
 
 from msgspec import Struct
 
+from kscope.features.estimate.gains import expected_at_most
 from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Span, Text, kernel_text, shape, spans_edited
@@ -40,6 +41,7 @@ class Pieces(Struct, frozen=True):
 
 def fixes(asked: Asked) -> list[Fix]:
     setting, launch, text = asked.setting, asked.setting.launch, kernel_text(asked.setting)
+    price = asked.finding.estimate
     if text is None or launch is None or launch.block[1] * launch.block[2] > 1 or max(launch.cluster) > 1:
         return []
     if hides_places(setting.lines(text.file), text.code):
@@ -77,7 +79,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 Proof(what="warps that the busiest scheduler runs", before=one.busiest[0], after=one.busiest[1],
                       unit="warps", how=f"{launch.blocks * launch.warps} on {setting.sms} SMs of {SCHEDULERS}"),
             ],
-            price=asked.finding.estimate,
+            price=expected_at_most(price, one.busiest[0] / one.busiest[1]) if price is not None else None,
         )
     ]  # fmt: skip
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from kscope.features.estimate.gains import expected_at_most
+from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.kinds import FLOATS
@@ -25,12 +27,17 @@ from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.lazily import np
 
 PARTS = (2, 4, 8, 16, 32)  # lanes for a thread
+LOOP = 0.25  # instructions of a round that count and branch: four of 16 rounds, which nvcc 13.0 makes one of
+LONG = 0.75  # of what warps execute, that the loop must be (judged)
 LATENCY = 4  # cycles from an FMA to one that needs it, an issue slot each (arch/latency.toml)
 GAIN = 0.95  # of what blocks in pieces alone take, that must be left at most (judged)
 EXTRA = 0.25  # operations of a round that all lanes make, by those of one chain, at most (judged)
-SIZES, CELLS, LEAST = (3, 40, 2900), 1 << 15, 2  # numbers of a launch that is played, elements of an array, of sizes
+SIZES, CELLS, LEAST = (3, 40, 300), 1 << 15, 2  # numbers of a launch that is played, elements of an array, of sizes
+CHAINED = "loops of chains that no lanes share"
 BLOCKS = 3  # that are played
-_MEETS = re.compile(r"\b(?:__sync\w*|__\w+_sync|__activemask|__match\w*|__ballot|__any|__all|clock\w*|goto|assert)\b|#\s*(?!pragma)")
+_MEETS = re.compile(
+    r"\b(?:__sync\w*|__\w+_sync|__activemask|__match\w*|__ballot|__any|__all|clock\w*|goto|assert)\b|#\s*(?!pragma)\w"
+)
 _UNUSED = re.compile(r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?[\w ]+\s\w+\s*\[\s*\]\s*;")
 
 
@@ -54,8 +61,10 @@ def fixes(asked: Asked) -> list[Fix]:
     if hides_places(lines, fn.code) or STRANGE.search(fn.code) or _MEETS.search(fn.body) or not apart(setting, text):
         return []
     one = chains(fn.code, fn.opened)
-    found = _worth(setting, one) if one is not None and one.shared <= EXTRA * one.own and _rolled(setting, text, one) else None
-    if one is None or found is None:
+    if one is None or one.shared > EXTRA * one.own or not _rolled(setting, text, one):
+        return []
+    found = _worth(setting, one)
+    if found is None:
         return []
     known, key = setting.code.found, (_same, fn.code, found.plan)  # played once, whatever rule asks
     if key not in known:
@@ -65,7 +74,7 @@ def fixes(asked: Asked) -> list[Fix]:
 
 
 def _fix(asked: Asked, one: Chains, found: Worth, same: int, edits: list[Edit]) -> Fix:
-    setting, launch, plan = asked.setting, asked.setting.launch, found.plan
+    setting, launch, plan, price = asked.setting, asked.setting.launch, found.plan, asked.finding.estimate
     assert launch is not None
     threads, chained, n = launch.threads // plan.pieces, len(one.states), plan.lanes
     all_ = launch.blocks * plan.pieces
@@ -76,7 +85,7 @@ def _fix(asked: Asked, one: Chains, found: Worth, same: int, edits: list[Edit]) 
     cut = f"of 1 / {plan.pieces} of the threads, {plan.pieces} for each of before, " if plan.pieces > 1 else ""
     many = f"and {n} times as many" + (f" of those behind the first {plan.whole}" if plan.whole else "")
     return Fix(
-        kind="lane_mapping",
+        kind="lane_mapping" if asked.finding.code == "GRD402" else "register",
         title=f"{smaller}{of}{n} lanes for each thread, with {chained // n} of its {chained} chains each{gone}",
         language="cuda",
         code=f"{setting.name}<<<{found.blocks}, {threads}>>>(...);  // {counted}",
@@ -102,7 +111,7 @@ def _fix(asked: Asked, one: Chains, found: Worth, same: int, edits: list[Edit]) 
                   after=found.after, unit="steps", how=f"{launch.blocks * launch.warps} warps of {chained} chains on "
                   f"{setting.sms} SMs of {SCHEDULERS} schedulers; a step waits {LATENCY} for the one before"),
         ],
-        price=asked.finding.estimate,
+        price=expected_at_most(price, found.before / found.after) if price is not None else None,
     )  # fmt: skip
 
 
@@ -112,9 +121,11 @@ def _worth(setting: Setting, one: Chains) -> Worth | None:
     assert launch is not None
     if was is None or not was.blocks:
         return None
+    loop = LOOP / max(1.0, one.own / 2)  # a product and a sum are one instruction
     waves, last = divmod(launch.blocks, was.blocks * setting.sms)
     warps = launch.threads / WARP / SCHEDULERS
-    before = waves * _steps(was.blocks * warps * count) + (_steps(-(-last // setting.sms) * warps * count) if last else 0)
+    before = waves * _steps(was.blocks * warps, count, loop)
+    before += _steps(-(-last // setting.sms) * warps, count, loop)
     alone, found = before, list[Worth]()
     for pieces in (1, *PIECES):
         threads = launch.threads // pieces
@@ -123,29 +134,35 @@ def _worth(setting: Setting, one: Chains) -> Worth | None:
             continue
         each, blocks, room = -(-threads // (WARP * SCHEDULERS)), launch.blocks * pieces, will.blocks * setting.sms
         if blocks <= room:
-            alone = min(alone, _steps(-(-blocks // setting.sms) * each * count))
+            alone = min(alone, _steps(-(-blocks // setting.sms) * each, count, loop))
         whole = blocks // setting.sms * setting.sms
         for lanes in (n for n in PARTS if count % n == 0):
             for first in sorted({0, whole} - {blocks}):
                 new = first + (blocks - first) * lanes
-                after = _steps(each * (first // setting.sms * count + -(-(new - first) // setting.sms) * count // lanes))
+                late = -(-(new - first) // setting.sms)
+                busy = each * (first // setting.sms + late)
+                chained = each * (first // setting.sms * count + late * count // lanes)
+                after = _steps(busy, chained / busy, loop)
                 if new <= room:
                     found.append(Worth(Plan(pieces, lanes, first), before, after, new))
     best = min(found, key=lambda w: (w.after, w.plan.lanes, w.plan.pieces), default=None)
     return best if best is not None and best.after <= GAIN * alone else None
 
 
-def _steps(issued: float) -> float:
-    """Of a scheduler that has so many to issue, one for each chain: those of one chain wait for each other."""
-    return max(issued, LATENCY)
+def _steps(warps: float, chains: float, loop: float) -> float:
+    """Of a scheduler that has so many warps, a round: those of one chain wait for each other. chains: of a warp,
+    the mean."""
+    return max(warps * chains, LATENCY) + warps * loop if warps else 0.0
 
 
 def _rolled(setting: Setting, text: Text, one: Chains) -> bool:
-    """Whether the loop is one in the machine code: where it is written out, what stands around it is fused with it."""
+    """Whether the loop is one in the machine code, and most of what runs. Where it is written out, what stands around
+    it is fused with it."""
     code, first = setting.code, text.first + text.code.count("\n", 0, one.loop[0])
     lines = range(first, text.first + text.code.count("\n", 0, one.loop[1]) + 1)
     mine = [i for i, ins in enumerate(code.program.instructions) if ins.file == text.file and ins.line in lines]
-    return any(code.cfg.loop_of[i] is not None for i in mine)
+    inside = [i for i in mine if code.cfg.loop_of[i] is not None]
+    return bool(inside) and total(code.executed, inside) >= LONG * code.all_executed
 
 
 def _same(setting: Setting, fn: Function, one: Chains, plan: Plan) -> int:
@@ -188,3 +205,10 @@ def _left(
 def _first(name: str, kind: str, drawn: str) -> Any:
     made = np.random.default_rng([*map(ord, name)])
     return made.random(CELLS) if drawn == "real" and kind in FLOATS else made.integers(1, 200, CELLS)
+
+
+def unshared(setting: Setting) -> float:
+    """Loops of a kernel in which no lane takes over what others made."""
+    code = setting.code
+    loops = {code.cfg.loop_of[i] for i in code.ran(range(len(code)))} - {None}
+    return 0 if code.where(lambda ins, op: ins.opcode == "SHFL") else len(loops)
