@@ -55,19 +55,20 @@ PAIRS = """__global__ void k(float* out, int rounds) {
 }"""
 
 
-def same(code: str, plan: Plan, text: str = "") -> int:
+def same(code: str, plan: Plan) -> int:
     """How many results are the same, of a launch of 128 threads a block."""
     lines = code.split("\n")
     fn = of_text(lines, "k")
-    one = chains(fn.code, fn.opened) if fn is not None else None
     setting: Any = SimpleNamespace(launch=SimpleNamespace(threads=128), lines=lambda file: lines)
-    return split._same(setting, fn, one, plan) if fn is not None and one is not None else 0
+    if fn is None:
+        return 0
+    source, one = split._source(fn, {})
+    return split._same(setting, fn, source, one, plan) if one is not None else 0
 
 
 def new(code: str, plan: Plan) -> str:
-    fn = of_text(code.split("\n"), "k")
-    one = chains(fn.code, fn.opened) if fn is not None else None
-    return applied(fn.code, rewritten(fn, one, plan)) if fn is not None and one is not None else ""
+    spans, fn = rewritten_of(code, plan), of_text(code.split("\n"), "k")
+    return applied(fn.code, spans) if fn is not None and spans else ""
 
 
 def test_blocks_that_come_too_late() -> None:
@@ -86,9 +87,31 @@ def test_what_brings_more_comes_first() -> None:
     assert len(prices) == 2 and prices == sorted(prices, reverse=True)
 
 
+ARRAYS = """__global__ void k(const float* x, float* y, int n, int times) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) {
+    float v[4], w[4] = {0.5f, 0.25f};
+    const float scale = x[i];
+#pragma unroll
+    for (int e = 0; e < 4; e++) v[e] = scale + e * 0.5f;
+    for (int t = 0; t < times; ++t)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float up = v[e] * scale;
+        v[e] = up + w[e];
+        w[e] = up * 0.125f;
+      }
+    float all = 0;
+    for (int e = 0; e < 4; e++) all += v[e] - w[3 - e];
+    y[i] = all;
+  }
+}"""
+
+
 @pytest.mark.parametrize(
-    ("code", "lanes"), [(SUMS, 2), (DRAWS, 2), (DRAWS, 4), (PAIRS, 2)], ids=["sums", "two", "four", "pairs"]
-)
+    ("code", "lanes"), [(SUMS, 2), (DRAWS, 2), (DRAWS, 4), (PAIRS, 2), (ARRAYS, 4), (ARRAYS, 2)],
+    ids=["sums", "two", "four", "pairs", "arrays", "arrays in two"],
+)  # fmt: skip
 @pytest.mark.parametrize(("pieces", "whole"), [(1, 0), (2, 0), (2, 3), (4, 5)])
 def test_results_are_the_same(code: str, lanes: int, pieces: int, whole: int) -> None:
     assert same(code, Plan(pieces, lanes, whole)) > 100
@@ -104,8 +127,10 @@ def test_numbers_in_which_chains_differ_and_what_they_share() -> None:
 
 
 def test_a_wrong_text_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = rewritten
+
     def turned(*given: Any) -> Any:
-        return [(a, b, text.replace("group_n, u, 1", "group_n, u, 0")) for a, b, text in rewritten(*given)]
+        return [(a, b, text.replace("group_n, u, 1", "group_n, u, 0")) for a, b, text in real(*given)]
 
     assert same(SUMS, Plan(1, 2))
     monkeypatch.setattr(split, "rewritten", turned)
@@ -155,9 +180,36 @@ def test_names_that_are_taken_and_grids_that_are_asked_for() -> None:
 
 def rewritten_of(code: str, plan: Plan) -> list[Any]:
     fn = of_text(code.split("\n"), "k")
-    one = chains(fn.code, fn.opened) if fn is not None else None
-    assert fn is not None and one is not None
-    return rewritten(fn, one, plan)
+    assert fn is not None
+    source, one = split._source(fn, {})
+    return rewritten(fn, source, one, plan) if one is not None else []
+
+
+def test_arrays_are_written_out() -> None:
+    code = new(ARRAYS, Plan(1, 4))
+    assert "v_0 = lane_n == 0 ? v_0 : lane_n == 1 ? v_1 : lane_n == 2 ? v_2 : v_3;" in code and "[e]" not in code
+    assert "float v_0, v_1, v_2, v_3;" in code or "float v_0, v_1, v_2, v_3, w_0 = 0.5f" in code
+    assert "w_2 = __shfl_sync(group_n, w_0, 2, 4);" in code and "all += v_3 - w_0;" in code
+    late = new(ARRAYS, Plan(2, 4, 3))
+    assert "v[e] = up + w[e];" in late and "v_0 = up_0 + w_0;" in late
+
+
+@pytest.mark.parametrize(
+    ("was", "put"),
+    [
+        ("y[i] = all", "y[i] = all + v[n]"),  # an index that no number says
+        ("y[i] = all", "y[i] = all + other(v)"),
+        ("v[e] = up + w[e]", "v[e] = up + w[(e + 1) % 4]"),  # chains that need each other
+        ("v[e] = up + w[e]", "v[e] = up + w[e]; if (up > 9) break"),
+        ("v[e] = up + w[e]", "v[e] = up + w[e]; e += 0"),
+        ("float v[4]", "float v_2 = 3, v[4]"),
+        ("float v[4]", "float v[99]"),
+        ("e < 4; ++e", "e < n; ++e"),
+    ],
+)
+def test_arrays_that_are_no_variables(was: str, put: str) -> None:
+    assert was in ARRAYS and rewritten_of(ARRAYS, Plan(1, 4))
+    assert not rewritten_of(ARRAYS.replace(was, put), Plan(1, 4))
 
 
 def test_shuffles_of_groups() -> None:

@@ -121,7 +121,7 @@ def test_threads_barriers_and_branches(n: int, seed: int) -> None:
         "for (int i = 0; i < 4000; i++) for (int k = 0; k < 4000; k++) y[0] = k;",
         "if (threadIdx.x) __syncthreads();", "for (int i = 0; i < 1000000; i++) y[0] = i;",
         "y[0] = -3 / 2;", "y[0] = 1 / 0;", "int *p = 3; p[0] = 1;", "y[0] = __import__(\"os\");", "y = x[0]; y[0] = 1;",
-        "if (threadIdx.x) y = x; y[0] = 1;", "float a[2] = {1, 2}; y[0] = a[0];", "#define A 1\n y[0] = A;",
+        "if (threadIdx.x) y = x; y[0] = 1;", "float a[2] = {1, 2, 3}; y[0] = a[0];", "#define A 1\n y[0] = A;",
         "y[0] = " + "(" * 200 + "1" + ")" * 200 + ";", "unsigned char a[100000000]; y[0] = a[0];", "",
     ],
 )  # fmt: skip
@@ -297,6 +297,13 @@ def test_a_number_that_could_be_several_is_not_guessed() -> None:
     )
     kernel = instances._kernel(one, free)
     assert kernel is not None and instances._larger(kernel, 4) is None
+
+
+def test_arrays_that_begin_with_values() -> None:
+    memory = {"y": np.zeros(4, dtype=np.int64)}
+    body = "{ int a[4] = {threadIdx.x, 7, 9}; for (int i = 0; i < 4; i++) y[i] = a[i]; }"
+    play(body, (1, 1), (1, 1), memory, {})
+    assert memory["y"].tolist() == [0, 7, 9, 0]
 
 
 def test_a_name_that_hides_another_gives_it_back() -> None:

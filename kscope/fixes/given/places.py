@@ -86,8 +86,12 @@ class Places:
         self.written[f"[{name}]"] = np.full(shape, value is not None)
         self.shared += count * shared
         self.own[name] = max(count * (not shared), self.own.get(name, 0))
-        if value is not None and value != ("list", [("number", 0)] * len(value[1])):
+        if value is None or value == ("list", [("number", 0)] * len(value[1])):
+            return
+        if value[0] != "list" or shared or width > 1 or len(dims) > 1 or len(value[1]) > count:
             raise Unplayable("values of an array")
+        for n, one in enumerate(value[1]):
+            self.put(Pointer(f"[{name}]", n, (), width, size, each), self.value(one))
 
     def first(self, kind: str, star: str, value: Node | None) -> Values:
         """What a name stands for at first."""

@@ -25,24 +25,29 @@ class Plan(Struct, frozen=True):
     whole: int = 0
 
 
-def rewritten(fn: Function, one: Chains, plan: Plan) -> list[Span]:
-    """Spans of the function's text; none where its places are asked for in another way."""
+def rewritten(fn: Function, source: Function, one: Chains, plan: Plan) -> list[Span]:
+    """Spans of the function's text; none where its places are asked for in another way. source: the text that has the
+    chains, which may be another one of the same."""
     code, opened = fn.code, fn.opened
-    taken = set(re.findall(r"\w+", code)) & {LANE, GROUP, AT, PIECE, OF, THREAD, BLOCK}
+    taken = set(re.findall(r"\w+", source.code)) & {LANE, GROUP, AT, PIECE, OF, THREAD, BLOCK}
     if taken or not PLACE.search(code, opened) or (plan.whole and re.search(r"\bgridDim\b", code)):
         return []
-    first = opened + 1
-    mine = [*_chained(code, one, plan.lanes), *_placed(code, opened, plan)]
+    first, end = opened + 1, len(code.rstrip()) - 1
+    mine = [*_chained(source.code, one, plan.lanes), *_placed(source.code, opened, plan)]
+    behind = "" if code[first] == "\n" else "\n "
+    if not plan.whole and source is fn:
+        return [(first, first, f"\n  {_places(plan)}{behind}"), *mine]
+    stop = len(source.code.rstrip()) - 1
+    inner = applied(source.code[first:stop], [(a - first, b - first, new) for a, b, new in mine])
     if not plan.whole:
-        return [(first, first, f"\n  {_places(plan)}" + ("" if code[first] == "\n" else "\n ")), *mine]
+        lines = "\n".join(f"  {line}" for line in indented(inner).split("\n"))
+        return [(first, end, f"\n  {_places(plan)}\n{lines}\n")]
     was = spans(code, plan.pieces) if plan.pieces > 1 else [(first, first, "")]
-    end = len(code.rstrip()) - 1
-    inner = applied(code[first:end], [(a - first, b - first, new) for a, b, new in mine])
     lines = "\n".join(f"    {line}" for line in indented(inner).split("\n"))
     put = f"\n  if (blockIdx.x >= {plan.whole}) {{\n    {_places(plan)}\n{lines}\n    return;\n  }}"
     # What stands there first are the places of the whole ones.
-    (start, stop, own), *rest = was
-    return [(start, stop, put + (own or ("" if code[first] == "\n" else "\n "))), *rest] if was else []
+    (at, to, own), *rest = was or [(first, first, "")]
+    return [(at, to, put + (own or behind)), *rest] if was else []
 
 
 def _places(plan: Plan) -> str:

@@ -23,6 +23,7 @@ from kscope.fixes.tiling.by_lanes import Plan, rewritten
 from kscope.fixes.tiling.chains import Chains, chains
 from kscope.fixes.tiling.hidden import hides_places
 from kscope.fixes.tiling.smaller import PIECES, SCHEDULERS, STRANGE, WARP, apart
+from kscope.fixes.tiling.written_out import written_out
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.lazily import np
 
@@ -60,16 +61,16 @@ def fixes(asked: Asked) -> list[Fix]:
     lines, text = setting.lines(fn.file), Text(fn.file, fn.first, fn.code)
     if hides_places(lines, fn.code) or STRANGE.search(fn.code) or _MEETS.search(fn.body) or not apart(setting, text):
         return []
-    one = chains(fn.code, fn.opened)
-    if one is None or one.shared > EXTRA * one.own or not _rolled(setting, text, one):
+    source, one = _source(fn, {**constants(lines, fn.code), **fn.values})
+    if one is None or one.shared > EXTRA * one.own or not _rolled(setting, text):
         return []
     found = _worth(setting, one)
     if found is None:
         return []
     known, key = setting.code.found, (_same, fn.code, found.plan)  # played once, whatever rule asks
     if key not in known:
-        known[key] = _same(setting, fn, one, found.plan)
-    edits = spans_edited(setting, text, by_lines(fn.code, rewritten(fn, one, found.plan))) if known[key] else []
+        known[key] = _same(setting, fn, source, one, found.plan)
+    edits = spans_edited(setting, text, by_lines(fn.code, rewritten(fn, source, one, found.plan))) if known[key] else []
     return [_fix(asked, one, found, known[key], edits)] if edits else []
 
 
@@ -155,23 +156,30 @@ def _steps(warps: float, chains: float, loop: float) -> float:
     return max(warps * chains, LATENCY) + warps * loop if warps else 0.0
 
 
-def _rolled(setting: Setting, text: Text, one: Chains) -> bool:
+def _source(fn: Function, known: Mapping[str, int]) -> tuple[Function, Chains | None]:
+    """The text that has chains: the function's own, or that in which its small arrays are variables."""
+    one, written = chains(fn.code, fn.opened), written_out(fn, known)
+    if one is not None or written is None:
+        return fn, one
+    return written, chains(written.code, written.opened)
+
+
+def _rolled(setting: Setting, text: Text) -> bool:
     """Whether the loop is one in the machine code, and most of what runs. Where it is written out, what stands around
     it is fused with it."""
-    code, first = setting.code, text.first + text.code.count("\n", 0, one.loop[0])
-    lines = range(first, text.first + text.code.count("\n", 0, one.loop[1]) + 1)
+    code, lines = setting.code, range(text.first, text.first + text.code.count("\n") + 1)
     mine = [i for i, ins in enumerate(code.program.instructions) if ins.file == text.file and ins.line in lines]
     inside = [i for i in mine if code.cfg.loop_of[i] is not None]
     return bool(inside) and total(code.executed, inside) >= LONG * code.all_executed
 
 
-def _same(setting: Setting, fn: Function, one: Chains, plan: Plan) -> int:
+def _same(setting: Setting, fn: Function, source: Function, one: Chains, plan: Plan) -> int:
     """How many results were written and compared, if both texts leave the same, to the last bit; 0 otherwise."""
     assert setting.launch is not None
     threads, compared, played = setting.launch.threads, 0, 0
     whole = min(plan.whole, plan.pieces + plan.pieces // 2)
     small = Plan(plan.pieces, plan.lanes, whole)
-    spans = rewritten(fn, one, small)
+    spans = rewritten(fn, source, one, small)
     new = applied(fn.code, spans)[fn.opened :] if spans else ""
     blocks = whole + (BLOCKS * plan.pieces - whole) * plan.lanes
     known = {**constants(setting.lines(fn.file), fn.code), **fn.values}
