@@ -98,7 +98,7 @@ REASONS: dict[str, str] = {
     ),
     "GRD402": (
         "the number of a block says what it computes: another grid computes something else, and its threads meet, or "
-        "smaller blocks would leave as many waves of them"
+        "smaller blocks would leave as many waves of them and its threads carry no chains that lanes could share"
     ),
     "GRD403": (
         "how much work each piece takes is in the data, and it is neither a run of rows a block nor a sum that blocks"

@@ -62,7 +62,7 @@ def same(code: str, plan: Plan) -> int:
     setting: Any = SimpleNamespace(launch=SimpleNamespace(threads=128), lines=lambda file: lines)
     if fn is None:
         return 0
-    source, one = split._source(fn, {})
+    source, one = split._source(fn, code.split("\n"), {})
     return split._same(setting, fn, source, one, plan) if one is not None else 0
 
 
@@ -165,6 +165,16 @@ def test_what_is_no_chain_of_its_own(was: str, put: str) -> None:
     assert chains(code, code.index("{")) is None
 
 
+STEP = "__device__ __forceinline__ double step(double x, double by) { double y = x * by; return y + 1.25; }"
+
+
+def test_chains_that_call_a_function() -> None:
+    called = SUMS.replace("t + 1.25 + w", "step(t, 0.5)").replace("s + 1.25 + w", "step(s, 0.5)")
+    assert not same(called, Plan(2, 2, 3)) and same(f"{STEP}\n{called}", Plan(2, 2, 3))
+    for put in ("return *(&y) + 1;", "return y + threadIdx.x;", "static double z; return y;"):
+        assert not same(f"{STEP.replace('return y + 1.25;', put)}\n{called}", Plan(2, 2, 3))
+
+
 def test_nothing_comes_behind_the_block_that_the_loop_is_in() -> None:
     inside = SUMS.replace("if (i >= n) return;", "if (i < n) {")
     assert same(f"{inside}\n}}", Plan(2, 2, 3))
@@ -181,7 +191,7 @@ def test_names_that_are_taken_and_grids_that_are_asked_for() -> None:
 def rewritten_of(code: str, plan: Plan) -> list[Any]:
     fn = of_text(code.split("\n"), "k")
     assert fn is not None
-    source, one = split._source(fn, {})
+    source, one = split._source(fn, code.split("\n"), {})
     return rewritten(fn, source, one, plan) if one is not None else []
 
 

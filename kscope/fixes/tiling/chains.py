@@ -4,7 +4,8 @@ the same statements under other names."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -68,31 +69,33 @@ class _OtherError(Exception):
     """A text that is more than this."""
 
 
-def chains(code: str, opened: int) -> Chains | None:
+def chains(code: str, opened: int, called: Collection[str] = ()) -> Chains | None:
     """Of the only loop of a function's text; None where it has none that are alike, or more than is understood.
-    opened: where the body begins."""
+    opened: where the body begins; called: functions of numbers that change nothing, besides those of CUDA."""
     loops = list(re.finditer(r"\b(?:for|while|do)\b", code[opened:]))
     head = _FOR.search(code, opened)
     if not loops or head is None:
         return None
-    start = head.start()
+    start, calls = head.start(), frozenset({*PURE, *called})
     end = statement_end(code, start)
-    if end is None or not _alone(code, opened, start, end) or any(not start <= opened + m.start() < end for m in loops):
+    if end is None or any(not start <= opened + m.start() < end for m in loops):
+        return None
+    if not _alone(code, opened, start, end, calls):
         return None
     try:
         heads: list[tuple[str, frozenset[str]]] = []
-        steps = _steps(code, start, end, heads, ())
+        steps = _steps(code, start, end, heads, calls)
         return _alike(code, opened, (start, end), steps, heads)
     except _OtherError:
         return None
 
 
-def _alone(code: str, opened: int, start: int, end: int) -> bool:
+def _alone(code: str, opened: int, start: int, end: int, calls: frozenset[str]) -> bool:
     """Whether a loop is a statement of its own; nothing is stored in front of it, nothing comes behind its block."""
     before = code[opened + 1 : start]
     if not re.search(r"[;{}]\s*$", code[: start]) or _STORES.search(f";{before}"):
         return False
-    if set(_CALLED.findall(before)) - PURE - TYPES - {"if", "__ldg", "static_cast"}:
+    if set(_CALLED.findall(before)) - calls - TYPES - {"if", "__ldg", "static_cast"}:
         return False
     depth, at = 0, end
     while at < len(code) and depth >= 0:
@@ -102,7 +105,8 @@ def _alone(code: str, opened: int, start: int, end: int) -> bool:
 
 
 def _steps(
-    code: str, start: int, end: int, heads: list[tuple[str, frozenset[str]]], around: tuple[int, ...]
+    code: str, start: int, end: int, heads: list[tuple[str, frozenset[str]]], calls: frozenset[str],
+    around: tuple[int, ...] = (),
 ) -> list[Step]:  # fmt: skip
     """Statements one behind the other, those within loops and brackets too. heads: of the loops, with what they set."""
     found, at = list[Step](), start
@@ -117,16 +121,16 @@ def _steps(
                 raise _OtherError
             text = code[head.end() : close]
             heads.append((text, frozenset(n for m in _SET.finditer(text) for n in m.groups() if n)))
-            found += _steps(code, close + 1, stop, heads, (*around, at))
+            found += _steps(code, close + 1, stop, heads, calls, (*around, at))
         elif code[at] == "{":
-            found += _steps(code, at + 1, stop - 1, heads, around)
+            found += _steps(code, at + 1, stop - 1, heads, calls, around)
         elif code[at:stop] != ";":
-            found.append(_step(code, at, stop, around))
+            found.append(_step(code, at, stop, calls, around))
         at = stop
     return found
 
 
-def _step(code: str, start: int, end: int, around: tuple[int, ...]) -> Step:
+def _step(code: str, start: int, end: int, calls: frozenset[str], around: tuple[int, ...]) -> Step:
     text = code[start:end]
     match = _DECLARED.match(text) or _CHANGED.match(text) or _COUNTED.match(text)
     if match is None:
@@ -138,7 +142,7 @@ def _step(code: str, start: int, end: int, around: tuple[int, ...]) -> Step:
         raise _OtherError
     value = match.span("value") if groups.get("value") else (len(text), len(text))
     inside = [w for w in words if value[0] <= w.at - start < value[1]]
-    if not _plain([w.text for w in inside]):
+    if not _plain([w.text for w in inside], calls):
         raise _OtherError
     reads = {w.text for w in inside if _NAME.match(w.text)} - PURE - TYPES
     again = groups.get("op") is not None or "value" not in groups
@@ -146,13 +150,13 @@ def _step(code: str, start: int, end: int, around: tuple[int, ...]) -> Step:
                 around)  # fmt: skip
 
 
-def _plain(words: Sequence[str]) -> bool:
+def _plain(words: Sequence[str], calls: frozenset[str]) -> bool:
     """Whether an expression is of numbers alone, and changes nothing: no memory, no other functions, no commas."""
     depth = 0
     for before, one, after in zip(["(", *words], words, [*words[1:], ")"], strict=False):
         depth += (one == "(") - (one == ")")
         opens = not (_NAME.match(before) or _NUMBER.match(before) or before == ")")
-        called = after == "(" and _NAME.match(one) and one not in PURE | TYPES
+        called = after == "(" and _NAME.match(one) and one not in calls | TYPES
         if one in _STRANGE or (one in "*&" and opens) or called or (one == "," and depth == 0):
             return False
     return True
@@ -261,4 +265,7 @@ def _chosen(
 
 
 def _operations(steps: Sequence[Step]) -> int:
-    return sum(w.text in _OPERATORS or w.text in PURE for s in steps for w in s.words)
+    """Operators, and functions that are called: an opening bracket behind a name."""
+    words = [[w.text for w in s.words] for s in steps]
+    called = sum(b == "(" and bool(_NAME.match(a)) and a not in TYPES for one in words for a, b in pairwise(one))
+    return called + sum(w in _OPERATORS for one in words for w in one)

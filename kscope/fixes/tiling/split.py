@@ -4,13 +4,14 @@ device, or of a launch that has too few threads to."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from kscope.features.estimate.gains import expected_at_most
 from kscope.features.sass.columns import total
+from kscope.fixes.given.called import functions
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.kinds import FLOATS
@@ -39,6 +40,10 @@ BLOCKS = 3  # that are played
 _MEETS = re.compile(
     r"\b(?:__sync\w*|__\w+_sync|__activemask|__match\w*|__ballot|__any|__all|clock\w*|goto|assert)\b|#\s*(?!pragma)\w"
 )
+_IMPURE = re.compile(
+    r"\[|->|(?:[{;(,=]|\breturn)\s*\*|&(?!&)|\b(?:threadIdx|blockIdx|asm|static|clock\w*|volatile|goto)\b"
+    r"|\b__\w*(?:sync|shared)\w*"
+)
 _UNUSED = re.compile(r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?[\w ]+\s\w+\s*\[\s*\]\s*;")
 
 
@@ -61,8 +66,10 @@ def fixes(asked: Asked) -> list[Fix]:
     lines, text = setting.lines(fn.file), Text(fn.file, fn.first, fn.code)
     if hides_places(lines, fn.code) or STRANGE.search(fn.code) or _MEETS.search(fn.body) or not apart(setting, text):
         return []
-    source, one = _source(fn, {**constants(lines, fn.code), **fn.values})
+    source, one = _source(fn, lines, {**constants(lines, fn.code), **fn.values})
     if one is None or one.shared > EXTRA * one.own or not _rolled(setting, text):
+        return []
+    if setting.code.where(lambda ins, op: op.space == "local"):  # loops that are not written out as the text's are
         return []
     found = _worth(setting, one)
     if found is None:
@@ -156,12 +163,13 @@ def _steps(warps: float, chains: float, loop: float) -> float:
     return max(warps * chains, LATENCY) + warps * loop if warps else 0.0
 
 
-def _source(fn: Function, known: Mapping[str, int]) -> tuple[Function, Chains | None]:
+def _source(fn: Function, lines: Sequence[str], known: Mapping[str, int]) -> tuple[Function, Chains | None]:
     """The text that has chains: the function's own, or that in which its small arrays are variables."""
-    one, written = chains(fn.code, fn.opened), written_out(fn, known)
+    called = [name for name, (_, body) in functions(lines, fn.body).items() if not _IMPURE.search(body)]
+    one, written = chains(fn.code, fn.opened, called), written_out(fn, known)
     if one is not None or written is None:
         return fn, one
-    return written, chains(written.code, written.opened)
+    return written, chains(written.code, written.opened, called)
 
 
 def _rolled(setting: Setting, text: Text) -> bool:
@@ -178,15 +186,17 @@ def _same(setting: Setting, fn: Function, source: Function, one: Chains, plan: P
     assert setting.launch is not None
     threads, compared, played = setting.launch.threads, 0, 0
     whole = min(plan.whole, plan.pieces + plan.pieces // 2)
-    small = Plan(plan.pieces, plan.lanes, whole)
-    spans = rewritten(fn, source, one, small)
+    spans = rewritten(fn, source, one, Plan(plan.pieces, plan.lanes, whole))
     new = applied(fn.code, spans)[fn.opened :] if spans else ""
     blocks = whole + (BLOCKS * plan.pieces - whole) * plan.lanes
-    known = {**constants(setting.lines(fn.file), fn.code), **fn.values}
+    lines = setting.lines(fn.file)
+    known = {"warpSize": WARP, **constants(lines, fn.code), **fn.values}
     for drawn in ("drawn", "real"):
+        rules = Rules(literals=drawn, races=True, kinds=fn.pointers, functions=functions(lines, fn.body))
         for size in SIZES if new else ():
-            was = _left(fn, fn.body, BLOCKS, threads, known, size, drawn)
-            now = _left(fn, new, blocks, threads // plan.pieces, known, size, drawn)
+            numbers = {**known, **dict.fromkeys(fn.numbers, size)}
+            was = _left(fn, fn.body, (BLOCKS, threads), numbers, rules)
+            now = _left(fn, new, (blocks, threads // plan.pieces), numbers, rules)
             if was is None:
                 continue
             if now is None or any(was[n].tobytes() != now[n].tobytes() for n in was):
@@ -197,14 +207,12 @@ def _same(setting: Setting, fn: Function, source: Function, one: Chains, plan: P
 
 
 def _left(
-    fn: Function, body: str, blocks: int, threads: int, known: Mapping[str, int], size: int, drawn: str
+    fn: Function, body: str, launch: tuple[int, int], numbers: Mapping[str, int], rules: Rules
 ) -> dict[str, Any] | None:  # fmt: skip
-    """What a launch leaves in memory; None where it cannot be played."""
-    memory = {name: _first(name, kind, drawn) for name, kind in fn.pointers.items()}
-    numbers = {"warpSize": WARP, **known, **dict.fromkeys(fn.numbers, size)}
-    body = _UNUSED.sub("", body)
+    """What a launch of so many blocks and threads leaves in memory; None where it cannot be played."""
+    memory = {name: _first(name, kind, rules.literals) for name, kind in fn.pointers.items()}
     try:
-        play(body, (blocks, 1), (threads, 1), memory, numbers, Rules(literals=drawn, races=True, kinds=fn.pointers))
+        play(_UNUSED.sub("", body), (launch[0], 1), (launch[1], 1), memory, numbers, rules)
     except Unplayable:
         return None
     return memory

@@ -56,24 +56,31 @@ def _unrolled(body: str, arrays: Mapping[str, int], known: Mapping[str, int]) ->
             continue
         if not 0 < last - first <= MOST or _LEAVES.search(inside) or _changed(inside, loop["name"]):
             return None
-        inside = inside[1:-1] if inside.startswith("{") else inside
-        own = _own(inside)
-        suffix = "u" if loop["type"] == "unsigned" else ""
-        rounds = []
-        for n in range(first, last):
-            text = re.sub(rf"(?<![\w.]){loop['name']}\b", f"{n}{suffix}", inside)
-            for name in own:
-                text = re.sub(rf"(?<![\w.]){name}\b", f"{name}_{n}", text)
-            rounds.append(" ".join(text.split()) if "#" not in text else text.strip())
+        rounds = _rounds(body, inside, loop["name"], range(first, last), "u" if loop["type"] == "unsigned" else "")
+        if rounds is None:
+            return None
         put = "\n".join(rounds)
         if not re.search(r"[;{}]\s*$", body[: loop.start()]):  # another's statement
             put = f"{{ {put} }}"
-        if own and set(re.findall(r"\w+", body)) & {f"{name}_{n}" for name in own for n in range(first, last)}:
-            return None
         body, at = body[: loop.start()] + put + body[end:], loop.start()
         if len(body) > LONGEST:
             return None
     return body
+
+
+def _rounds(body: str, inside: str, counter: str, numbers: range, suffix: str) -> list[str] | None:
+    """A loop's statement for each number, with names of its own for what it declares; None where one is taken."""
+    inside = inside[1:-1] if inside.startswith("{") else inside
+    own = _own(inside)
+    if set(re.findall(r"\w+", body)) & {f"{name}_{n}" for name in own for n in numbers}:
+        return None
+    rounds = []
+    for n in numbers:
+        text = re.sub(rf"(?<![\w.]){counter}\b", f"{n}{suffix}", inside)
+        for name in own:
+            text = re.sub(rf"(?<![\w.]){name}\b", f"{name}_{n}", text)
+        rounds.append(" ".join(text.split()) if "#" not in text else text.strip())
+    return rounds
 
 
 def _changed(inside: str, name: str) -> bool:
