@@ -66,7 +66,7 @@ def fixes(asked: Asked) -> list[Fix]:
     lines, text = setting.lines(fn.file), Text(fn.file, fn.first, fn.code)
     if hides_places(lines, fn.code) or STRANGE.search(fn.code) or _MEETS.search(fn.body) or not apart(setting, text):
         return []
-    source, one = _source(fn, lines, {**constants(lines, fn.code), **fn.values})
+    source, one = _source(fn, lines, constants(lines, fn.code))  # another instance has other numbers
     if one is None or one.shared > EXTRA * one.own or not _rolled(setting, text):
         return []
     if setting.code.where(lambda ins, op: op.space == "local"):  # loops that are not written out as the text's are
