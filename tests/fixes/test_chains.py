@@ -150,6 +150,7 @@ def test_a_wrong_text_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         ("v = s + 1.25 + w;", "v = s + 1.25 + w; res[i] = v;"),
         ("v = s + 1.25 + w;", "v = s + 1.25 + in[r];"),
         ("v = s + 1.25 + w;", "v = s + 1.25 + lookup(w);"),
+        ("t = u * 0.5;", "t = u * 07;"),  # numbers of another kind
         ("r < rounds", "r < rounds && u < 9"),  # how long it is, is a chain's
         ("if (i >= n) return;", "res[i] = 0;"),  # each lane would
         ("if (i >= n) return;", "atomicAdd(res, 1);"),
@@ -173,6 +174,16 @@ def test_chains_that_call_a_function() -> None:
     assert not same(called, Plan(2, 2, 3)) and same(f"{STEP}\n{called}", Plan(2, 2, 3))
     for put in ("return *(&y) + 1;", "return y + threadIdx.x;", "static double z; return y;"):
         assert not same(f"{STEP.replace('return y + 1.25;', put)}\n{called}", Plan(2, 2, 3))
+
+
+def test_results_in_place_of_what_other_lanes_read() -> None:
+    there = SUMS.replace("const float* in, double* res", "float* res").replace("in[i]", "res[i]")
+    assert new(there, Plan(1, 2)) and not same(there, Plan(1, 2))
+
+
+def test_a_macro_may_hide_another_chain() -> None:
+    hidden = SUMS.replace("t + 1.25 + w", "t + NEXT").replace("s + 1.25 + w", "s + NEXT")
+    assert not same(f"#define NEXT (v + 1)\n{hidden}", Plan(1, 2))
 
 
 def test_nothing_comes_behind_the_block_that_the_loop_is_in() -> None:

@@ -21,13 +21,13 @@ def kind_of(word: str, known: Mapping[str, str]) -> str:
     """The type of a number, or of a name."""
     if not _NUMBER.match(word):
         return known.get(word, "")
-    if re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", word):
+    if re.fullmatch(r"0[xX][0-9a-fA-F]+|0|[1-9]\d*", word):
         return "int" if int(word, 0) < 2**31 else ""
-    if re.fullmatch(r"(?:0[xX][0-9a-fA-F]+|\d+)[uU]", word):
+    if re.fullmatch(r"(?:0[xX][0-9a-fA-F]+|0|[1-9]\d*)[uU]", word):
         return "unsigned" if int(word[:-1], 0) < 2**32 else ""
     if re.fullmatch(r"(?![xX])[\d.]+(?:[eE][-+]?\d+)?[fF]", word):
         return "float"
-    return "double" if re.fullmatch(r"[\d.]+(?:[eE][-+]?\d+)?", word) else ""
+    return "double" if re.fullmatch(r"(?=.*[.eE])[\d.]+(?:[eE][-+]?\d+)?", word) else ""
 
 
 def declared(code: str, opened: int, at: int) -> dict[str, str]:
