@@ -7,6 +7,8 @@ from collections import Counter
 from kscope.features.patterns.fma_loops import FMA_OPCODES
 from kscope.fixes.given.setting import Setting
 
+INSTRUCTION = 16  # bytes
+
 
 def by_pointer(setting: Setting) -> float:
     """Of all loops, those that call a function through a pointer."""
@@ -77,3 +79,8 @@ def undealt(setting: Setting) -> float:
     loads = code.where(lambda ins, op: op.space in ("global", "generic") and op.access == "load")
     around = {code.cfg.loop_of[i] for i in code.where(lambda ins, op: ins.opcode == "SHFL")}
     return sum(code.cfg.loop_of[i] is not None and code.cfg.loop_of[i] not in around for i in loads)
+
+
+def code_bytes(setting: Setting) -> float:
+    """Of what ran: what is fetched."""
+    return INSTRUCTION * len(setting.code.ran(range(len(setting.code))))

@@ -79,8 +79,8 @@ REASONS: dict[str, str] = {
         "elements may change places does not follow from the code"
     ),
     "LAT306": (
-        "the code is as long as its cases: fewer of them is another algorithm, of which the code of"
-        " this one proves nothing"
+        "the code is as long as its cases or rounds, and these are not the same statements with other numbers: fewer "
+        "of them is another algorithm, of which the code of this one proves nothing"
     ),
     "LAT307": (
         "the copy's rounds are neither a ring whose groups can be counted in the code nor, in the text, a plain copy"
