@@ -129,6 +129,7 @@ def test_names_of_a_body_are_no_names_of_the_new_text() -> None:
         ("if (x > K) break; y += 1; break;", "", "leave"),
         ("x += K; __syncthreads(); break;", "", "another kind"),
         ("float r[K + 1]; r[0] = x; y += r[0]; break;", "", "length"),
+        ("x += __popc(__activemask()) * K; break;", "", "another kind"),
         ("x += K; return;", "", "goes on"),
         ('asm volatile("mov.f32 %0, K;" : "=f"(x)); break;', "", "another kind"),
         ("x += unknown<K>(y); break;", "", "template"),
@@ -146,6 +147,23 @@ def test_what_a_template_changes_by_reference_is_no_constant() -> None:
     found = merged(kernel(eight(), stage))
     assert found is not None
     assert "float by = x;" in found.text  # its value before u changes
+
+
+def test_what_is_copied_for_a_reference_is_no_other_name() -> None:
+    stage = """template <int K> __device__ void go(float& u, const float& by) { u = u * 0.3f + by * K; }
+#define C(k) case k: go<k>(x, d); break;"""
+    with pytest.raises(Unplayable, match="parameter"):
+        merged(kernel(eight(), stage, before="double d = 0.1;"))
+    assert merged(kernel(eight(), stage, before="float d = 0.1;")) is not None
+
+
+def test_a_name_that_the_kernel_hides_is_another() -> None:
+    stage = """__constant__ float bias[8];
+template <int K> __device__ void go(float& u) { u = u * 0.3f + BIAS[K]; }
+#define C(k) case k: go<k>(x); break;"""
+    assert merged(kernel(eight(), stage.replace("BIAS", "bias"))) is not None
+    with pytest.raises(Unplayable, match="hides"):
+        merged(kernel(eight(), stage.replace("BIAS", "w")))
 
 
 def test_cases_that_are_not_most_of_the_code_are_left_alone() -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import count
 
-from kscope.fixes.cases.folded import converted, folded, node, of, truth
-from kscope.fixes.cases.templates import Definition, Templates, matched
+from kscope.fixes.cases.folded import Number, converted, folded, node, of, truth
+from kscope.fixes.cases.templates import Definition, Given, Templates, matched
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.rows.syntax import declared, inside, root
 from kscope.fixes.rows.syntax import names as names_of
@@ -21,12 +21,14 @@ Names = Mapping[str, Node]
 
 class Instances:
     def __init__(
-        self, templates: Templates, types: Mapping[str, str], look_up: Callable[[Node], Node] = lambda call: call
-    ) -> None:
-        """types: of variables around, by their names; look_up: what a call stands for."""
+        self, templates: Templates, types: Mapping[str, str], look_up: Callable[[Node], Node] = lambda call: call,
+        around: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        """types: of variables around, by their names; look_up: what a call stands for; around: all names of the kernel,
+        which may hide those of a function."""
         self.look_up = look_up
         self.templates, self.types, self.left = templates, dict(types), NODES
-        self.around = frozenset(types)
+        self.around = around
         self.fresh = count(1)
         self.deep = 0
 
@@ -118,14 +120,9 @@ class Instances:
         first: list[Node] = []
         changed = {root(g) for p, g in zip(found.given, given, strict=True) if p.sign == "&"}
         for p, value in zip(found.given, given, strict=True):
-            known = of(value)
-            steady = not written(p.name, found.body, self.templates)
-            fixed = converted(known, p.kind) if known is not None and steady and p.sign != "*" else None
-            named = value[0] == "name" and (p.sign == "&" or (steady and value[1] not in changed))
-            if fixed is not None:
-                bound[p.name] = node(fixed)
-            elif named and (p.sign or self.types.get(value[1]) == p.kind):
-                bound[p.name] = value
+            stands = self._stands(p, value, found, changed)
+            if stands is not None:
+                bound[p.name] = stands
             elif p.sign:
                 raise Unplayable("a parameter of another kind")
             else:
@@ -133,6 +130,20 @@ class Instances:
                 bound[p.name], self.types[name] = ("name", name), p.kind
                 first.append(("declare", p.kind, [(name, "", [], value)], False))
         return found, bound, first, frozenset(around)
+
+    def _stands(self, p: Given, value: Node, found: Definition, changed: set[str]) -> Node | None:
+        """What a parameter is another name for; None where it is a variable of its own."""
+        known = of(value)
+        steady = not written(p.name, found.body, self.templates)
+        fixed = converted(known, p.kind) if known is not None and steady and p.sign != "*" else None
+        if fixed is not None:
+            return node(fixed)
+        if value[0] != "name":
+            return None
+        kind = self.types.get(value[1], "")
+        if p.sign == "&":  # what is of another type is copied for a reference to a constant
+            return value if kind == p.kind or not (kind or p.constant) else None
+        return value if steady and value[1] not in changed and (p.sign == "*" or kind == p.kind) else None
 
     def _loop(self, one: Node, names: Names, taken: frozenset[str]) -> list[Node]:
         _, first, test, step, body = one
@@ -156,18 +167,21 @@ class Instances:
         if first[0] != "declare" or first[1] != "int" or len(first[2]) != 1:
             return None
         name, star, dims, value = first[2][0]
-        leaves = any(x[0] == "leave" for x in inside(body))
-        if star or dims or value is None or leaves or written(name, body, self.templates):
+        if star or dims or value is None or self._leaves(name, body):
             return None
         ends = test[0] == "binary" and test[1] in ("<", "<=") and test[2] == ("name", name)
         counts = step[0] in ("assign", "after") and step[1] == "+=" and step[2] == ("name", name)
         if not ends or not counts:
             return None
-        start, end, by = (of(self.put(x, names)) for x in (value, test[3], step[3]))
-        if start is None or end is None or by is None or {start.kind, end.kind, by.kind} != {"int"} or by.value <= 0:
+        start, end, by = (of(self.put(x, names)) or Number("", 0) for x in (value, test[3], step[3]))
+        if {start.kind, end.kind, by.kind} != {"int"} or by.value <= 0:
             return None
         found = range(int(start.value), int(end.value) + (test[1] == "<="), int(by.value))
         return found if len(found) <= ROUNDS else None
+
+    def _leaves(self, name: str, body: Node) -> bool:
+        """Whether a round may end elsewhere, or change the counter."""
+        return any(x[0] == "leave" for x in inside(body)) or written(name, body, self.templates)
 
     def put(self, one: Node, names: Names) -> Node:
         """An expression with what its names stand for, numbers worked out."""

@@ -41,14 +41,11 @@ class Law(Struct, frozen=True):
 def law(words: Sequence[Sequence[str]], labels: Sequence[int]) -> Law | None:
     """words: by case, by round. None where they are no such law, or one of them is no number that was read."""
     read = [[number(w) for w in row] for row in words]
-    known = [[n for n in row if n is not None] for row in read]
-    kinds = {n.kind for row in known for n in row}
-    if len(kinds) != 1 or any(len(a) != len(b) for a, b in zip(known, read, strict=True)):
-        return None
+    kinds = {n.kind if n is not None else "" for row in read for n in row}
     kind = kinds.pop()
-    if (kind not in BITS and kind not in FLOATS) or any(w.startswith("-0.0") for row in words for w in row):
+    if kinds or kind not in {**BITS, **FLOATS} or any(w.startswith("-0.0") for row in words for w in row):
         return None
-    exact = [[n.exact for n in row] for row in known]
+    exact = [[n.exact for n in row if n is not None] for row in read]
     step = exact[0][1] - exact[0][0] if len(exact[0]) > 1 else Fraction(0)
     apart = labels[1] - labels[0] if len(labels) > 1 else 1
     case = (exact[1][0] - exact[0][0]) / apart if len(exact) > 1 else Fraction(0)

@@ -18,7 +18,7 @@ from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Text, by_lines, kernel_text, spans_edited
+from kscope.fixes.given.text import Text, by_lines, kernel_text, outside, spans_edited
 from kscope.fixes.given.type_names import TYPES
 from kscope.fixes.warpgroup.macros import expanded, macros
 from kscope.fixes.warpgroup.routines import parts
@@ -93,7 +93,8 @@ def as_one(code: str, one: Switch, templates: Templates, bytes_of: Callable[[], 
     if ";" in one.value or len(parts(one.value)) != 1 or one.value.split()[0] in TYPES:
         raise Unplayable("a value of another kind")
     around = variables(code)
-    cases, rest = _read(one, Instances(templates, around), templates)
+    names = frozenset(re.findall(r"[A-Za-z_]\w*", outside(code, [one.span])))
+    cases, rest = _read(one, Instances(templates, around, around=names), templates)
     runs = grouped(cases, CASES)
     size = bytes_of() if runs else 0
     if not size:
@@ -169,7 +170,7 @@ def _within(case: Case, merged: Sequence[Merged]) -> bool:
 def variables(code: str) -> dict[str, str]:
     """Types of a kernel's variables; "" where a name is declared more than once, or its address is taken."""
     found: dict[str, str] = {}
-    for match in _DECLARED.finditer(code):
+    for match in _DECLARED.finditer(re.sub(r"\b(?:__shared__|volatile)\b[^;]*;", ";", code)):
         for part in split_declarators(match[2]):
             name = re.match(r"\s*(\w+)\s*(?:=|$)", part)
             if name is not None and name[1] not in TYPES:

@@ -12,7 +12,10 @@ from kscope.fixes.given.text import closing
 from kscope.fixes.warpgroup.routines import parts
 
 MOST = 200  # characters that the arguments of a template have (judged)
-FORBIDDEN = re.compile(r"\b(?:volatile|asm|__asm__|goto|static|thread_local|throw|new|delete|__syncthreads\w*)\b")
+FORBIDDEN = re.compile(
+    r"\b(?:volatile|asm|__asm__|goto|static|thread_local|throw|new|delete|__syncthreads\w*|__syncwarp|__activemask"
+    r"|coalesced_threads)\b"
+)
 _TEMPLATE = re.compile(r"\btemplate\s*<([^<>]*)>\s*")
 _STRUCT = re.compile(r"(?:struct|class)\s+(\w+)\s*(<)?")
 _NUMBER = re.compile(r"\s*(?:int|unsigned|unsigned\s+int|bool|size_t|uint32_t)\s+(\w+)\s*")
@@ -27,11 +30,12 @@ _FUNCTION = re.compile(r"[^;{}()=<>]*?\b(\w+)\s*(<|\()")
 
 
 class Given(Struct, frozen=True):
-    """A parameter: its type as a cast has it, "&" or "*" or "", name."""
+    """A parameter: its type as a cast has it, "&" or "*" or "", name, whether it says that nothing changes it."""
 
     kind: str
     sign: str
     name: str
+    constant: bool
 
 
 class Definition(Struct, frozen=True):
@@ -111,14 +115,23 @@ class Templates:
             chosen = tuple(expression(self.plain(x)) for x in parts(code[head.end() : end]))
             end += 1
         if structure:
-            opened = code.find("{", end)
-            close = closing(code, opened + 1)
-            inside = [m for m in _MEMBER.finditer(code, opened, close or opened) if m[1] == member]
-            if len(inside) != 1 or code[end:opened].strip():
-                raise Unplayable("a structure of another kind")
-            first = inside[0].end()
+            first = self._member(member, end)
         else:
             first = end if head[2] == "(" else code.index("(", end) + 1
+        names = tuple(m[1] for m in named if m is not None)
+        return self._function(names, chosen, at, first)
+
+    def _member(self, name: str, end: int) -> int:
+        """Where the parameters of a structure's function begin."""
+        opened = self.code.find("{", end)
+        close = closing(self.code, opened + 1)
+        inside = [m for m in _MEMBER.finditer(self.code, opened, close or opened) if m[1] == name]
+        if len(inside) != 1 or self.code[end:opened].strip():
+            raise Unplayable("a structure of another kind")
+        return inside[0].end()
+
+    def _function(self, names: tuple[str, ...], chosen: tuple[Node, ...] | None, at: int, first: int) -> Definition:
+        code = self.code
         close = closing(code, first)
         opened = code.find("{", close or 0)
         end_of = closing(code, opened + 1) if close is not None and opened >= 0 else None
@@ -128,8 +141,8 @@ class Templates:
         given = [_PARAMETER.fullmatch(x) for x in parts(code[first:close])]
         if not all(given):
             raise Unplayable("a parameter of another kind")
-        taken = tuple(Given(" ".join(m["type"].split()), m["sign"], m["name"]) for m in given if m is not None)
-        names = tuple(m[1] for m in named if m is not None)
+        read = [m for m in given if m is not None]
+        taken = tuple(Given(" ".join(m["type"].split()), m["sign"], m["name"], bool(m["const"])) for m in read)
         return Definition(names, chosen, taken, self.tree(code[opened : end_of + 1]))
 
 

@@ -141,11 +141,7 @@ class Writer:
         for one in every(tree):
             if one[0] == "declare" and any(_holes(d) for made in one[2] for d in made[2]):
                 raise Unplayable("a length that differs")
-            if one[0] == "index" and root(one) in local and any(differ[n] for n in _holes(one[2])):
-                raise Unplayable("registers by the case's number")
-            if one[0] == "for" and any(_holes(x) for x in one[1:4]) and any(
-                x[0] == "index" and root(x) in local for x in inside(one[4])
-            ):
+            if _registers(one, local, differ):
                 raise Unplayable("registers by the case's number")
             divided = (one[0] == "binary" and one[1] in "/%") or (one[0] == "assign" and one[1] in ("/=", "%="))
             if divided and _holes(one[3]):
@@ -178,6 +174,16 @@ def every(tree: Any) -> list[Node]:
         if one[0] == "rounds":
             out += [x for part in one[2] for x in every(part)]
     return out
+
+
+def _registers(one: Node, local: set[str], differ: Sequence[bool]) -> bool:
+    """Whether a thread's own array has places that the case decides: by itself, or as the rounds of a loop."""
+    if one[0] == "index":
+        return root(one) in local and any(differ[n] for n in _holes(one[2]))
+    return bool(
+        one[0] == "for" and any(_holes(x) for x in one[1:4])
+        and any(x[0] == "index" and root(x) in local for x in inside(one[4]))
+    )  # fmt: skip
 
 
 def _holes(tree: Node) -> list[int]:
