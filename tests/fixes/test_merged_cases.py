@@ -11,6 +11,7 @@ from kscope.fixes.cases.laws import law
 from kscope.fixes.cases.merged import Made, as_one
 from kscope.fixes.cases.switches import file_text, switches, without_comments
 from kscope.fixes.cases.templates import Templates, expression
+from kscope.fixes.cases.variables import local_arrays
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.text import blanked
 from kscope.fixes.warpgroup.macros import expanded, macros
@@ -218,3 +219,13 @@ def test_a_float_has_24_bits() -> None:
     assert not representable(Fraction(1, 3), "double")
     assert not representable(Fraction(1, 1 << 140), "float")  # flushed to zero where the compiler may
     assert re.fullmatch(r"[\d.e-]+f", word_of(1e-20))
+
+
+def test_arrays_of_a_thread_are_found_however_they_are_declared() -> None:
+    text = """__global__ void run(float* w, int n) {
+  __shared__ float tile[4]; float x = w[0], y[2] = {}, z[3]; Pair<int, 2> pairs[4]; const half2 h[2] = {a, b}, g[1];
+  int* p = q; for (int i = 0; i < 4; i++) { unsigned bits[2]; w[i] = x * tile[i]; }
+  #pragma unroll
+  vec own[2]; return w[3];
+}"""
+    assert local_arrays(text) == {"y", "z", "pairs", "h", "g", "bits", "own"}

@@ -14,10 +14,10 @@ from kscope.fixes.cases.instances import Instances
 from kscope.fixes.cases.switches import Case, Switch, ended, file_text, switches, without_comments
 from kscope.fixes.cases.templates import FORBIDDEN, Templates, expression
 from kscope.fixes.cases.texts import Writer, every
+from kscope.fixes.cases.variables import local_arrays, variables
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Text, by_lines, kernel_text, outside, spans_edited
 from kscope.fixes.given.type_names import TYPES
 from kscope.fixes.warpgroup.macros import expanded, macros
@@ -28,8 +28,6 @@ CASES = 4  # that are worth one body (judged)
 HALF = 0.5  # of the code that runs: what is less is not what warps wait for
 BYTES = 16  # an instruction
 FITS = 8 << 10  # bytes of a loop from which on it is found (kscope.rules.latency.instruction_cache_misses)
-_DECLARED = re.compile(rf"\b((?:unsigned\s+|long\s+)?(?:{'|'.join(sorted(TYPES))}))\s+((?!\w+\s*\()[^;{{}}]*)")
-_PASSED = re.compile(rf"[(,]\s*(?:const\s+)?((?:unsigned\s+|long\s+)?(?:{'|'.join(sorted(TYPES))}))\s+(\w+)\s*(?=[,)])")
 
 
 class Merged(Struct, frozen=True):
@@ -165,26 +163,6 @@ def _within(case: Case, merged: Sequence[Merged]) -> bool:
     if any(inside) and (None in case.labels or not all(inside)):
         raise Unplayable("a case of several kinds")
     return bool(inside) and all(inside)
-
-
-def variables(code: str) -> dict[str, str]:
-    """Types of a kernel's variables; "" where a name is declared more than once, or its address is taken."""
-    found: dict[str, str] = {}
-    for match in _DECLARED.finditer(re.sub(r"\b(?:__shared__|volatile)\b[^;]*;", ";", code)):
-        for part in split_declarators(match[2]):
-            name = re.match(r"\s*(\w+)\s*(?:=|$)", part)
-            if name is not None and name[1] not in TYPES:
-                found[name[1]] = "" if name[1] in found else " ".join(match[1].split())
-    for match in _PASSED.finditer(code[: code.find("{")]):
-        found[match[2]] = "" if match[2] in found else " ".join(match[1].split())
-    return {name: "" if re.search(rf"&\s*{name}\b", code) else kind for name, kind in found.items()}
-
-
-def local_arrays(code: str) -> set[str]:
-    """Arrays that a thread has for itself."""
-    kinds = "|".join(sorted(TYPES))
-    found = re.finditer(rf"(__shared__\s+(?:volatile\s+)?)?\b(?:{kinds})\s+(?:\w+\s*=[^;\[]*,\s*)*(\w+)\s*\[", code)
-    return {m[2] for m in found if not m[1]}
 
 
 def _text(
