@@ -82,7 +82,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "GRD405": ("algebra.wide:fixes", "work.longer:fixes", "work.several:fixes", "rows.lanes:fixes",
                "rows.warps:fixes"),
     "ASY502": ("roles.delays:fixes", "roles.lockstep:fixes", "work.all_lanes:fixes"),
-    "ASY503": ("roles.delays:fixes",),
+    "ASY503": ("roles.delays:fixes", "roles.lockstep:fixes"),
     "ASY504": ("triton.programs:stages", "work.waits:deeper"),
     "CMP202": ("warpgroup.products:fixes", "algebra.repeated:fixes"),
 }  # fmt: skip

@@ -83,7 +83,7 @@ def left_out(kernel: str, functions: str = FUNCTIONS) -> list[str]:
     assert at is not None
     stops = stops_in_loops(setting, text, at[2])
     found = unneeded(setting, text, at[2], stops) if stops else None
-    return [text.code[slice(*stops[n].span)] for n in found[0]] if found is not None else []
+    return [text.code[slice(*stops[n].span)] for n in found.stops] if found is not None else []
 
 
 def test_a_capture_whose_producer_keeps_step_runs_ahead() -> None:

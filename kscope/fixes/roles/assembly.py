@@ -15,6 +15,9 @@ from kscope.fixes.given.text import closing
 CALL = "asm_of_"
 """In front of the number of an assembly statement, where the text calls it instead."""
 
+RANKS = {"%cluster_ctarank": 0, "%cluster_nctarank": 1, "%cluster_ctaid.x": 0, "%cluster_nctaid.x": 1}
+"""Registers that tell where a block is in its cluster, which is one along x: 0 that, 1 how many it has."""
+
 _ASM = re.compile(r"\b(?:asm|__asm__)\b(?:\s+(?:volatile|__volatile__))?\s*\(")
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _OPERAND = re.compile(r'\s*(?:\[\w+\]\s*)?"(?P<kind>[^"]*)"\s*\((?P<value>.*)\)\s*$', re.S)
@@ -23,6 +26,7 @@ _BITS = re.compile(r"\.[bsuf](\d+)\b")
 _TRIES = ("mbarrier.try_wait", "mbarrier.test_wait")
 _INSIDE = re.compile(r"fence\.(?:proxy\.(?:async|tensormap)|mbarrier_init|(?:acq_rel|sc)\.cta)|membar\.cta")
 """Fences for the block's own threads: others tell another block that something is there, which barriers go before."""
+_OWN = ("wgmma.fence.sync.aligned",)  # of registers
 _SILENT = ("mov", "cvt", "cvta", "selp", "setp", "mma", "setmaxnreg", "nanosleep", "ex2", "lg2", "rcp",
            "rsqrt", "sqrt", "tanh", "sin", "cos", "add", "sub", "mul", "mad", "fma", "min", "max", "shl", "shr", "and",
            "or", "xor", "not", "neg", "abs", "lop3", "prmt", "bfe", "bfi", "div", "dp4a", "elect", "prefetch",
@@ -57,7 +61,13 @@ class Assembly(Struct, frozen=True):
 
     @property
     def silent(self) -> bool:
-        return all(s.name.split(".")[0] in _SILENT or _INSIDE.match(s.name) for s in self.steps)
+        return all(_silent(s) for s in self.steps)
+
+
+def _silent(step: Step) -> bool:
+    first = step.name.split(".")[0]
+    place = first == "mov" and any(o in RANKS for o in step.operands)
+    return not place and (first in _SILENT or step.name in _OWN or _INSIDE.match(step.name) is not None)
 
 
 def assembled(text: str, known: list[Assembly]) -> str:

@@ -20,13 +20,35 @@ class Access(Struct, frozen=True):
 
 
 class Copy(Struct, frozen=True):
-    """Bulk copies from an array into shared memory that arrive at any later time, and then at an mbarrier."""
+    """Bulk copies from an array into shared memory that arrive at any later time, and then at an mbarrier. `box`: of
+    a tensor, which the host has given its size."""
 
     lanes: Any
     at: Any
     bytes: Any
     bar: Any
     source: str
+    box: bool = False
+
+
+class Multiplied(Struct, frozen=True):
+    """A product by a warpgroup that reads ranges (first byte, how many) of shared memory until its group is over."""
+
+    lanes: Any
+    read: tuple[tuple[int, int], ...]
+
+
+class Grouped(Struct, frozen=True):
+    """The products that a warp has begun since the last time are one group."""
+
+    lanes: Any
+
+
+class Settled(Struct, frozen=True):
+    """All groups but so many of the last ones are over."""
+
+    lanes: Any
+    left: int
 
 
 class Begun(Struct, frozen=True):
@@ -60,7 +82,7 @@ class Met(Struct, frozen=True):
 
 class Stopped(Struct, frozen=True):
     """A barrier of the block, of so many threads: 0 for all. `waits`: whether it waits, or arrives only; `mark`: which
-    of the marked statements it is, -1 for none."""
+    of the marked statements it is, -1 for none. Of number -1: of all blocks of the cluster."""
 
     lanes: Any
     number: int
@@ -69,4 +91,4 @@ class Stopped(Struct, frozen=True):
     mark: int = -1
 
 
-Event = Access | Copy | Begun | Arrived | Waited | Met | Stopped
+Event = Access | Copy | Multiplied | Grouped | Settled | Begun | Arrived | Waited | Met | Stopped

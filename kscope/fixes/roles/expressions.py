@@ -11,7 +11,7 @@ from kscope.fixes.given.source import SIZES
 from kscope.fixes.roles.functions import computed, meant
 from kscope.fixes.roles.lanes import Lanes, merged
 from kscope.fixes.roles.texts import UNKNOWN
-from kscope.fixes.roles.values import FAILED, NEVER, TRIED, Failed, Named, Place, Tried
+from kscope.fixes.roles.values import FAILED, MAPS, NEVER, TRIED, Failed, Named, Place, Tried
 from kscope.model.lazily import np
 
 
@@ -67,7 +67,7 @@ class Expressions(Lanes):
         test, was = self.truth(a), self.on
         if test is not None:
             self.on = was & (test == (op == "&&"))
-        elif any(True for _ in _calls(right)):
+        elif any(True for _ in calls(right)):
             raise Unplayable("a call that data decide")
         b = self.truth(self.value(right)) if self.on.any() else self.nobody
         self.on = was
@@ -102,6 +102,8 @@ class Expressions(Lanes):
         return UNKNOWN if isinstance(value, Place) else meant(kind, value)
 
     def _of_address(self, node: Node) -> Any:
+        if node[1][0] == "name" and f"{node[1][1]}#" in self.names and self.names[f"{node[1][1]}#"] in MAPS:
+            return self.names[node[1][1]]
         if node[1][0] == "name" and not isinstance(self.names[node[1][1]], Place):
             self.own[len(self.own)] = None
             return Place(len(self.own) - 1, UNKNOWN, 4)  # of a variable, which is unknown
@@ -184,9 +186,9 @@ class Expressions(Lanes):
         return Named({"": UNKNOWN}, "")
 
 
-def _calls(node: Any) -> Any:
+def calls(node: Any) -> Any:
     if isinstance(node, tuple) and node and node[0] == "call":
         yield node
     if isinstance(node, (tuple, list)):
         for part in node:
-            yield from _calls(part)
+            yield from calls(part)

@@ -13,7 +13,7 @@ from kscope.fixes.roles.events import Access
 from kscope.fixes.roles.texts import UNKNOWN
 from kscope.model.lazily import np
 
-_LARGE = 1 << 62
+_LARGE = (1 << 63) - 1
 _WIDTHS = {"unsigned": 32, "uint32_t": 32, "unsigned int": 32, "uint": 32, "uint8_t": 8, "unsigned char": 8,
            "uint16_t": 16, "unsigned short": 16}  # fmt: skip
 _HALF = ("half", "__half", "__nv_bfloat16", "bf16")
@@ -76,8 +76,8 @@ def meant(kind: str, value: Any) -> Any:
         return value
     if kind in _WIDTHS:
         return computed("&", value, (1 << _WIDTHS[kind]) - 1)
-    edge = {"char": 7, "short": 15, "int8_t": 7, "int16_t": 15, "int": 31, "int32_t": 31}.get(kind.split(" ")[-1], 62)
-    return value if np.all(np.abs(np.asarray(value)) < 1 << edge) else UNKNOWN
+    edge = {"char": 7, "short": 15, "int8_t": 7, "int16_t": 15, "int": 31, "int32_t": 31}.get(kind.split(" ")[-1], 63)
+    return value if edge > 62 or np.all(np.abs(np.asarray(value)) < 1 << edge) else UNKNOWN
 
 
 def _shared(warp: Any, given: Sequence[Any]) -> Any:

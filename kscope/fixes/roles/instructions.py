@@ -8,11 +8,13 @@ from typing import Any
 
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.lanes_played import WARP
-from kscope.fixes.roles.assembly import Assembly, Step
+from kscope.fixes.roles.assembly import RANKS, Assembly, Step
 from kscope.fixes.roles.events import Access, Arrived, Begun, Copy, Met, Stopped, Waited
-from kscope.fixes.roles.functions import number_of
+from kscope.fixes.roles.functions import computed, number_of
+from kscope.fixes.roles.lanes import WINDOW
+from kscope.fixes.roles.tensors import GROUPS, boxes, grouped, product
 from kscope.fixes.roles.texts import UNKNOWN
-from kscope.fixes.roles.values import TRIED
+from kscope.fixes.roles.values import TRIED, Place
 from kscope.model.lazily import np
 
 _MEMORY = re.compile(r"\[\s*%(\d+)\s*(?:\+\s*(\d+)\s*)?\]")
@@ -30,27 +32,58 @@ _SILENT = ("cp.async.bulk.prefetch", "cp.async.bulk.commit_group", "cp.async.bul
 
 def perform(warp: Any, one: Assembly, given: Sequence[Node]) -> Any:
     result: Any = UNKNOWN
+    own: dict[str, Any] = {}  # registers of the assembly's own
     if not one.silent:
         for step in one.steps:
             if step.name.startswith(_ORDERS) and not one.keeps:
                 raise Unplayable("assembly that the compiler moves accesses over")
-            result = _step(warp, step, given) or result
+            found = _step(warp, step, given, own)
+            result = result if found is None else found
     elif one.steps and one.steps[0].name.startswith("elect"):
         result = (np.arange(WARP) == np.flatnonzero(warp.on)[0]).astype(np.int64)
     for node in given[: one.results]:
-        if node[0] != "value":
+        if node[0] != "value" and not (result is UNKNOWN and _forgotten(warp, node)):
             warp.value(("assign", "=", node, ("value", result)))
     return UNKNOWN
 
 
-def _step(warp: Any, step: Step, given: Sequence[Node]) -> Any:
-    name, of = step.name, _Operands(warp, step, given)
+def _forgotten(warp: Any, node: Node) -> bool:
+    """Whether an element is of a lane's own array, of which nothing is known from now on."""
+    place = warp.names[node[1][1]] if node[0] == "index" and node[1][0] == "name" else None
+    own = isinstance(place, Place) and isinstance(place.space, int)
+    if own:
+        warp.own[place.space] = None
+    return own
+
+
+def _step(warp: Any, step: Step, given: Sequence[Node], own: dict[str, Any]) -> Any:
+    name, of = step.name, _Operands(warp, step, given, own)
     if step.guarded and not name.startswith(("ld.", "st.")) and Assembly((step,), 0, repeats=False).silent is False:
         raise Unplayable("a guard in assembly")
     if Assembly((step,), 0, repeats=False).silent or name.startswith(_SILENT):
         return None
     if name.startswith("mbarrier."):
         return _mbarrier(warp, name, of)
+    if name.startswith("mov."):
+        return _rank(warp, step)
+    if name == "mapa.shared::cluster.u32":
+        address, rank = of.whole(1), of.whole(2)
+        if not np.all((of.each(2) >= 0) & (of.each(2) < warp.blocks)):
+            raise Unplayable("a block of the cluster")
+        own[of.text(0)] = moved = computed("+", computed("&", address, WINDOW - 1), computed("*", rank, WINDOW))
+        return moved if of.text(0).startswith("%") else None
+    if name.startswith("barrier.cluster."):
+        _cluster(warp, name)
+        return None
+    if name.startswith("wgmma.mma_async"):
+        product(warp, name, of)
+        return UNKNOWN
+    if name in GROUPS:
+        grouped(warp, name, of)
+        return None
+    if name.startswith("cp.async.bulk.tensor") and "mbarrier" in name:
+        boxes(warp, name, of)
+        return None
     if name.startswith(_BARS):
         numbers = [int(of.whole(n)) for n in range(len(step.operands))]
         warp.tell(Stopped(warp.lanes(), numbers[0], [*numbers, 0][1], waits="arrive" not in name))
@@ -74,6 +107,22 @@ def _step(warp: Any, step: Step, given: Sequence[Node]) -> Any:
     return None
 
 
+def _rank(warp: Any, step: Step) -> int:
+    return warp.blocks if RANKS[step.operands[1]] else warp.shared.rank  # type: ignore[no-any-return]
+
+
+def _cluster(warp: Any, name: str) -> None:
+    """All of a cluster's threads wait for each other; between arriving and waiting nothing is done here."""
+    if not re.fullmatch(r"barrier\.cluster\.(?:arrive(?:\.release)?|wait(?:\.acquire)?)(?:\.aligned)?", name):
+        raise Unplayable(name)
+    if "arrive" in name:
+        warp.arrived = len(warp.events)
+    elif warp.arrived != len(warp.events):
+        raise Unplayable("something between arriving and waiting")
+    else:
+        warp.tell(Stopped(warp.lanes(), -1, 0, waits=True))
+
+
 def _word(warp: Any, step: Step, of: _Operands, *, store: bool, shared: bool) -> None:
     at = of.memory(0 if store else 1)
     space = "" if shared else getattr(at, "space", None)
@@ -87,7 +136,8 @@ def _word(warp: Any, step: Step, of: _Operands, *, store: bool, shared: bool) ->
 
 def _mbarrier(warp: Any, name: str, of: _Operands) -> Any:
     lanes, kind = warp.lanes(), name.split(".")[1]
-    if any(word in name for word in ("shared::cluster", "noComplete", ".relaxed")):
+    there = "shared::cluster" in name and name != "mbarrier.arrive.shared::cluster.b64"
+    if there or any(word in name for word in ("noComplete", ".relaxed")):
         raise Unplayable(name)
     if kind == "init":
         warp.tell(Begun(lanes, of.each(0), of.each(1)))
@@ -110,8 +160,8 @@ def _mbarrier(warp: Any, name: str, of: _Operands) -> Any:
 class _Operands:
     """What the operands of an instruction stand for."""
 
-    def __init__(self, warp: Any, step: Step, given: Sequence[Node]) -> None:
-        self.warp, self.step, self.given = warp, step, given
+    def __init__(self, warp: Any, step: Step, given: Sequence[Node], own: dict[str, Any]) -> None:
+        self.warp, self.step, self.given, self.own = warp, step, given, own
         self.count = len(step.operands)
 
     def text(self, n: int) -> str:
@@ -119,6 +169,9 @@ class _Operands:
 
     def memory(self, n: int) -> Any:
         match = _MEMORY.fullmatch(self.text(n))
+        inside = self.text(n).strip("[] ")
+        if inside in self.own:
+            return self.own[inside]
         if match is None:
             raise Unplayable(self.text(n))
         value = self.warp.value(self.given[int(match[1])])

@@ -17,12 +17,16 @@ from kscope.model.lazily import np
 
 STEPS = 200_000  # nodes of its tree that a warp is played for (judged)
 DYNAMIC, STATIC, LINE = 1 << 16, 1 << 10, 1 << 10
+WINDOW = 1 << 24  # between the addresses of shared memory of a cluster's blocks (as cute's masks of addresses have it)
+NAMED = 16  # barriers of a block
 
 class Shared(Struct):
     """Where arrays of shared memory lie: the same for all warps."""
 
     at: dict[str, int] = {}
     end: int = STATIC
+    rank: int = 0
+    """Of the block in its cluster."""
 
     def place(self, name: str, size: int, *, last: bool) -> int:
         if name not in self.at:
@@ -30,14 +34,16 @@ class Shared(Struct):
             self.end = self.end if last else -(-(self.end + size) // LINE) * LINE
             if self.end > DYNAMIC:
                 raise Unplayable("shared memory")
-        return self.at[name]
+        return self.at[name] + self.rank * WINDOW
 
 
 class Lanes:
     """Values: one number for all lanes, an array of them, UNKNOWN, a Place."""
 
-    def __init__(self, kernel: Kernel, names: Mapping[str, Any], shared: Shared) -> None:
-        self.kernel, self.shared = kernel, shared
+    def __init__(self, kernel: Kernel, names: Mapping[str, Any], shared: Shared, threads: int, blocks: int) -> None:
+        """threads: of a block; blocks: of a cluster."""
+        self.kernel, self.shared, self.threads, self.blocks = kernel, shared, threads, blocks
+        self.arrived = -1  # at a barrier of the cluster: events until then
         self.events: list[Event] = []
         self.everyone, self.nobody = np.ones(WARP, dtype=bool), np.zeros(WARP, dtype=bool)
         self.alive = self.everyone
@@ -61,6 +67,11 @@ class Lanes:
             raise Unplayable("a barrier that data decide")
         if isinstance(event, Stopped):
             event, self.mark = structs.replace(event, mark=self.mark), -1
+            if event.number >= NAMED:
+                raise Unplayable("a barrier of no such number")
+            if event.number >= 0:
+                number, count = event.number + NAMED * self.shared.rank, event.count or self.threads
+                event = structs.replace(event, number=number, count=count)
         self.events.append(event)
 
     def truth(self, value: Any, *, again: bool = False) -> Any:

@@ -15,7 +15,8 @@ from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Span, Text, by_lines, closing, kernel_text, spans_edited, statement_end
-from kscope.fixes.roles.events import Stopped
+from kscope.fixes.roles.declared import plain_devices
+from kscope.fixes.roles.events import Copy, Stopped
 from kscope.fixes.roles.played import Warps, ordered, plays
 from kscope.fixes.roles.texts import kernel, opened
 from kscope.fixes.roles.warp import MARK
@@ -40,30 +41,44 @@ class Stop(Struct, frozen=True):
     around: tuple[int, int]
 
 
+class Unneeded(Struct, frozen=True):
+    """Barriers by their numbers; how many rounds were played, and accesses compared; whether lanes that wait for one
+    phase have to go on together for it; whether boxes of tensors are copied."""
+
+    stops: list[int]
+    rounds: int
+    compared: int
+    together: bool
+    boxes: bool
+
+
 def fixes(asked: Asked) -> list[Fix]:
     setting, code = asked.setting, asked.setting.code
     text = kernel_text(setting) if _piped(setting) else None
     at = opened(text.code, setting.name) if text is not None else None
     if text is None or at is None:
         return []
+    # Where all warps store at one time, what they lose is the tensor pipe's time, not their own.
+    least = 0 if asked.finding.code == "ASY503" else LEAST
     stops = stops_in_loops(setting, text, at[2])
     mine = [barriers(setting, text, stop) for stop in stops]
-    if not 0 < len(stops) <= MOST or (code.share_of([i for one in mine for i in one]) or 0) < LEAST:
+    every = [i for one in mine for i in one]
+    if not 0 < len(stops) <= MOST or not every or (code.share_of(every) or 0) < least:
         return []
     found = unneeded(setting, text, at[2], stops)
-    dropped = [i for n in found[0] for i in mine[n]] if found is not None else []
-    if found is None or (code.share_of(dropped) or 0) < LEAST:
+    dropped = [i for n in found.stops for i in mine[n]] if found is not None else []
+    if found is None or not dropped or (code.share_of(dropped) or 0) < least:
         return []
-    spans: list[Span] = [(*stops[n].around, "") for n in found[0]]
+    spans: list[Span] = [(*stops[n].around, "") for n in found.stops]
     edits = spans_edited(setting, text, by_lines(text.code, spans))
-    return [_fix(asked, dropped, len(found[0]), found[1:], edits)] if edits else []
+    return [_fix(asked, dropped, found, edits)] if edits else []
 
 
 def _piped(setting: Setting) -> bool:
-    """Whether blocks that stand alone have mbarriers."""
+    """Whether blocks, alone or in clusters along x, have mbarriers."""
     launch = setting.launch
-    alone = launch is not None and max(launch.cluster) <= 1
-    return alone and bool(setting.code.where(lambda ins, op: ins.opcode == "SYNCS"))
+    along = launch is not None and max(launch.cluster[1:]) <= 1
+    return along and bool(setting.code.where(lambda ins, op: ins.opcode == "SYNCS"))
 
 
 def stops_in_loops(setting: Setting, text: Text, at: int) -> list[Stop]:
@@ -75,7 +90,7 @@ def stops_in_loops(setting: Setting, text: Text, at: int) -> list[Stop]:
         end = statement_end(code, start) if start > 0 else None
         inside += [(start, end)] if end is not None else []
     files = {ins.file for ins in setting.code.program.instructions if ins.file is not None}
-    every = "\n".join(line for f in sorted(files) for line in setting.lines(f))
+    every = plain_devices("\n".join(line for f in sorted(files) for line in setting.lines(f)))
     found = [m for m in _BARRIER.finditer(code, at) if any(a <= m.start() < b for a, b in inside)]
     stops = [_stop(code, m.start()) for m in found if _stops(m["name"], every)]
     return [stop for stop in stops if stop is not None]
@@ -111,21 +126,27 @@ def barriers(setting: Setting, text: Text, stop: Stop) -> list[int]:
     return [i for i in found if any(p.file == text.file and first <= p.number <= last for p in places(setting, [i]))]
 
 
-def unneeded(setting: Setting, text: Text, at: int, stops: Sequence[Stop]) -> tuple[list[int], int, int] | None:
-    """(which of the barriers nothing needs, numbers of rounds that were played, accesses that were compared)."""
+def unneeded(setting: Setting, text: Text, at: int, stops: Sequence[Stop]) -> Unneeded | None:
+    """Which of the barriers nothing needs."""
     body = text.code[at:]
     for n, stop in reversed(list(enumerate(stops))):
         start, end = (x - at for x in stop.span)
         body = f"{body[:start]}{{ {MARK}({n}); {body[start:end]} }}{body[end:]}"
-    try:
-        played = plays(kernel(setting, text, body), setting.launch)  # type: ignore[arg-type]
-    except Unplayable:
+    for together in (False, True):
+        try:
+            played = plays(kernel(setting, text, body), setting.launch, together=together)  # type: ignore[arg-type]
+        except Unplayable:
+            continue
+        for without in _sets(played[-1]):
+            compared = [ordered(warps, without, together=together) for warps in reversed(played)]
+            if all(compared):
+                return Unneeded(sorted(without), len(played), sum(compared), together, boxed(played[-1]))
         return None
-    for without in _sets(played[-1]):
-        compared = [ordered(warps, without) for warps in reversed(played)]
-        if all(compared):
-            return sorted(without), len(played), sum(compared)
     return None
+
+
+def boxed(warps: Warps) -> bool:
+    return any(isinstance(e, Copy) and e.box for w in warps for e in w)
 
 
 def _sets(warps: Warps) -> list[set[int]]:
@@ -140,25 +161,43 @@ def _sets(warps: Warps) -> list[set[int]]:
     return out
 
 
-def _fix(asked: Asked, dropped: Sequence[int], count: int, ran: tuple[int, int], edits: list[Edit]) -> Fix:
+def _unit(asked: Asked) -> str:
+    return "tile's epilogue" if asked.finding.code == "ASY503" else "round"
+
+
+def _more(found: Unneeded) -> list[Condition]:
+    lanes = reads(
+        "lanes of a warp that wait for one phase go on together",
+        "they come to the wait as one; the kernel counts on it with the barrier as well as without",
+    )
+    boxes = reads(
+        "boxes of tensors that arrive at one mbarrier lie side by side, and are the bytes announced",
+        "how large they are stands in the host's code; the kernel would wait for ever for others",
+    )
+    return [lanes] * found.together + [boxes] * found.boxes
+
+
+def _fix(asked: Asked, dropped: Sequence[int], found: Unneeded, edits: list[Edit]) -> Fix:
     code: Listing = asked.setting.code
     every = code.where(lambda ins, op: ins.opcode == "BAR")
     before, less = total(code.executed, every), total(code.executed, dropped)
     share = code.share_of(dropped) or 0
     return Fix(
         kind="fence",
-        title="the block's barrier in each round left out: mbarriers order the warps' roles already",
+        title=f"the block's barrier in each {_unit(asked)} left out: mbarriers order the warps' roles already",
         language="cuda",
         edits=edits,
-        parameters={"barriers": count},
+        parameters={"barriers": len(found.stops)},
         conditions=[
             proved("all accesses of shared memory and of arrays that are written have an order without it", "values",
-                   ran[1], f"warps played on their own for {ran[0]} numbers of rounds, their order by mbarriers and "
+                   found.compared,
+                   f"warps played on their own for {found.rounds} numbers of rounds, their order by mbarriers and "
                    "the barriers that stay computed by vector clocks, every two accesses of a word compared"),
-            proved("every phase of every mbarrier is the same in every order of the warps", "values", ran[0],
+            proved("every phase of every mbarrier is the same in every order of the warps", "values", found.rounds,
                    "who arrives knows that the phase before is over; none ends before all have seen the one before"),
             reads("nothing else is shared", "each instruction of assembly that the kernel comes to is known"),
             Condition(holds="none of the arrays overlap", state="check", why="two parameters may point into one array"),
+            *_more(found),
         ],
         proof=[
             Proof(what="barriers of the block that warps pass", before=before, after=before - less, unit="inst",

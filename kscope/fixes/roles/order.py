@@ -12,8 +12,22 @@ from msgspec import Struct
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.lanes_played import WARP
 from kscope.fixes.roles.cells import Cells
-from kscope.fixes.roles.events import Access, Arrived, Begun, Copy, Event, Met, Stopped, Waited
+from kscope.fixes.roles.events import (
+    Access,
+    Arrived,
+    Begun,
+    Copy,
+    Event,
+    Grouped,
+    Met,
+    Multiplied,
+    Settled,
+    Stopped,
+    Waited,
+)
 from kscope.model.lazily import np
+
+MOST = 64 << 20  # times that somebody read something (256 MB)
 
 
 class Phase(Struct):
@@ -38,12 +52,24 @@ class Bar(Struct):
     """Who waited for the phase in front of the first."""
 
 
+class Team(Struct):
+    """A warpgroup. `groups`: for each of its warps how far the threads had come at each group of its products; `ran`:
+    at the last product."""
+
+    groups: list[list[Any]]
+    ran: list[Any]
+
+
 class Order:
     """Plays what the warps of a block do. Raises Unplayable where two of its accesses have no order, where a phase of
     an mbarrier is not the same in every run, or where somebody waits for ever."""
 
-    def __init__(self, warps: Sequence[Sequence[Event]], without: Collection[int] = ()) -> None:
-        """without: marks of barriers that are left out."""
+    def __init__(
+        self, warps: Sequence[Sequence[Event]], without: Collection[int] = (), *, together: bool = False
+    ) -> None:
+        """without: marks of barriers that are left out; together: whether lanes of a warp that wait for one phase all
+        have seen it when one of them goes on."""
+        self.together = together
         every = [[e for e in w if not isinstance(e, Stopped) or e.mark not in without] for w in warps]
         self.warps, self.threads = every, len(warps) * WARP
         self.bars: dict[int, Bar] = {}
@@ -52,13 +78,22 @@ class Order:
         # A column for each thread; for each mbarrier, how many phases are known to be over; for each thread again, how
         # far it had come, even if what it had stored is not seen, as who waits for a copy knows of who asked for it.
         self.ran = self.threads + len(made)
-        self.clock = np.zeros((self.threads, self.ran + self.threads), dtype=np.int32)
+        # At the end, for each warpgroup, how many groups of its products are known to be over.
+        self.over = self.ran + self.threads
+        teams = -(-len(warps) // 4)
+        self.clock = np.zeros((self.threads, self.over + teams), dtype=np.int32)
+        none = np.zeros(self.clock.shape[1] - self.threads, dtype=np.int32)
+        self.teams = [Team([[], [], [], []], [none] * 4) for _ in range(teams)]
         self._tick(np.arange(self.threads))
         self.stopped: dict[int, list[Any]] = {}
         self.held = [False] * len(warps)
-        cells = Cells([e for w in every for e in w if isinstance(e, (Access, Copy))], self.numbers)
-        self.at, self.row = cells.at, cells.row
-        self.reads = np.zeros((int(self.row.max(initial=-1)) + 2, self.threads), dtype=np.int32)
+        cells = Cells([e for w in every for e in w if isinstance(e, (Access, Copy, Multiplied))], self.numbers)
+        self.at, self.row, self.words = cells.at, cells.row, cells.words
+        rows = int(self.row.max(initial=-1)) + 2
+        if rows * self.threads > MOST:
+            raise Unplayable("memory")
+        self.reads = np.zeros((rows, self.threads + len(self.teams)), dtype=np.int32)
+        self.mine = np.r_[: self.threads, self.over : self.over + len(self.teams)]
         self.writer = np.full(len(self.row), -1, dtype=np.int32)
         self.time = np.zeros(len(self.row), dtype=np.int32)
 
@@ -96,8 +131,14 @@ class Order:
             return self._waited(event, threads)
         if isinstance(event, Stopped):
             return self._stop(event, threads, warp)
+        if isinstance(event, Multiplied):
+            return self._multiplied(event, warp)
+        if isinstance(event, Settled):
+            return self._settled(event, warp)
         if isinstance(event, Met):
             self._join(threads)
+        elif isinstance(event, Grouped):
+            self.teams[warp // 4].groups[warp % 4].append(self.teams[warp // 4].ran[warp % 4])
         elif isinstance(event, Begun):
             for t, at, count in zip(threads, event.bar, event.count, strict=True):
                 if int(at) in self.bars:
@@ -190,9 +231,10 @@ class Order:
                 raise Unplayable("a bulk copy over a store")  # which a fence between the proxies has to order
             self.writer[cells[n]], self.time[cells[n]] = self.threads + bar.number, known + 1
             phase.copied += int(event.bytes[n])
-            phase.clock[self.ran :] = np.maximum(phase.clock[self.ran :], self.clock[t, self.ran :])
+            ran = slice(self.threads, None)
+            phase.clock[ran] = np.maximum(phase.clock[ran], self.clock[t, ran])
             self.clock[t, self.ran + t] += 1
-            compared += len(cells[n])
+            compared += int(self.words[cells[n]].sum())
             self._over(bar)
         return compared
 
@@ -201,8 +243,37 @@ class Order:
         writer, mine = self.writer[cells], self.clock[thread]
         rows = self.row[cells]
         reads = self.reads[rows[rows >= 0]]
-        if ((writer >= 0) & (mine[writer] < self.time[cells])).any() or (reads > mine[: self.threads]).any():
+        if ((writer >= 0) & (mine[writer] < self.time[cells])).any() or (reads > mine[self.mine]).any():
             raise Unplayable("a race")
+
+    def _multiplied(self, event: Multiplied, warp: int) -> int:
+        """It reads from now on until its group is over; what it reads has come by copies that all its lanes know of."""
+        every, team = warp * WARP + np.arange(WARP), self.teams[warp // 4]
+        known, compared = self.clock[every].min(0), 0
+        for cells in self.at.get(id(event), ()):
+            writer = self.writer[cells]
+            if ((writer >= 0) & (writer < self.threads)).any():
+                raise Unplayable("a product of what is stored")  # which a fence between the proxies has to order
+            if ((writer >= 0) & (known[writer] < self.time[cells])).any():
+                raise Unplayable("a race")
+            rows = self.row[cells]
+            self.reads[rows[rows >= 0], self.threads + warp // 4] = len(team.groups[warp % 4]) + 1
+            compared += int(self.words[cells].sum())
+        team.ran[warp % 4] = self.clock[every, self.threads :].max(0)
+        return compared
+
+    def _settled(self, event: Settled, warp: int) -> int | None:
+        """A product is one of four warps: where it is over, all of them have begun it."""
+        every, team = warp * WARP + np.arange(WARP), self.teams[warp // 4]
+        over = len(team.groups[warp % 4]) - event.left
+        if over <= 0:
+            return 0
+        if any(len(one) < over for one in team.groups):
+            return None
+        ran = np.max([one[over - 1] for one in team.groups], axis=0)
+        self.clock[every, self.threads :] = np.maximum(self.clock[every, self.threads :], ran)
+        self.clock[every, self.over + warp // 4] = np.maximum(self.clock[every, self.over + warp // 4], over)
+        return 0
 
     def _access(self, event: Access, threads: Any, warp: int) -> int:
         cells = self.at.get(id(event))
@@ -250,4 +321,6 @@ class Order:
                 raise Unplayable("a wait that may come too late")
             else:
                 bar.early.append((t, now))
+        if self.together:
+            self.clock[threads, self.threads :] = self.clock[threads, self.threads :].max(0)
         return 0

@@ -13,8 +13,10 @@ from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import SIZES, constants, split_declarators
 from kscope.fixes.given.text import Text, blanked, closing, declared_at
 from kscope.fixes.roles.assembly import CALL, Assembly, assembled
+from kscope.fixes.roles.declared import known_macros, members, plain_devices, with_constants
 from kscope.fixes.rows.function import constants as defined
 from kscope.fixes.rows.function import template_names
+from kscope.fixes.warpgroup.macros import Macro, expanded
 
 _CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<[\w:,. ]*>)?\s*\(")
 _ALIAS = re.compile(r"\btypedef\s+(?P<is>[\w ]+?)\s+(?P<name>\w+)\s*;"
@@ -24,7 +26,9 @@ _DYNAMIC = re.compile(r"\bextern\s+__shared__\s+((?:__align__|alignas)\s*\(\s*\d
 _NAME = re.compile(r"(?P<type>[\w:\s]*?)(?P<ref>[*&\s(]*)\b(?P<name>[A-Za-z_]\w*)\s*\)?\s*(?:\[[^\]]*\])*$")
 _LAST = re.compile(r"\s*(?:__restrict__|__grid_constant__|const)\b")
 _HEAD = re.compile(r"(?:template\s*<(?P<template>[^<>]*)>\s*)?(?:\b(?:static|inline|__forceinline__|constexpr)\s+)*"
-                   r"\b(?:__device__|DEV)\b[^;{}()=]*?\b(?P<name>\w+)\s*\(")  # fmt: skip
+                   r"\b__device__\b[^;{}()=]*?\b(?P<name>\w+)\s*\(")  # fmt: skip
+MADE = "_of_template"
+"""Behind the name of a function whose template is given arguments."""
 MOST = 200  # lines of a function that is called (judged)
 DYNAMIC = "dynamic shared memory"
 
@@ -35,6 +39,8 @@ class Parameter(Struct, frozen=True):
     """Type without stars."""
     way: str
     """"*", "&" or ""."""
+    sides: int = 0
+    """Elements of an array that it is a reference of, where the text says them as a number."""
 
 
 class Called(Struct, frozen=True):
@@ -53,8 +59,11 @@ class Kernel(Struct, frozen=True):
     taken: frozenset[str]
     numbers: Mapping[str, int]
     """What names stand for that the file or the instance fixes."""
-    called: Mapping[str, Called]
+    called: Mapping[str, Sequence[Called]]
+    """Of one name: those with other parameters too."""
     assembly: Sequence[Assembly]
+    members: Mapping[str, Sequence[tuple[str, str, bool]]] = {}
+    """Of structures: name, type, whether it is a pointer."""
 
 
 class Unknown:
@@ -96,7 +105,11 @@ def kernel(setting: Setting, text: Text, body: str) -> Kernel:
     every = [line for f in (text.file, *files) for line in setting.lines(f)]
     numbers = {n: v for n, v in (constants(every) | defined(every, code)).items() if _once(n, code)}
     numbers |= {n: int(v) for n, v in zip(named, given, strict=True)}
-    return _kernel(setting, code, aliases, numbers, text.code[at[0] : at[1]], body)
+    code = plain_devices(code)
+    macros = known_macros(setting, text.file, [setting.lines(f) for f in (text.file, *files)])
+    body = expanded(body, macros)
+    body = with_constants(body, code, numbers)
+    return _kernel(setting, code, aliases, numbers, text.code[at[0] : at[1]], body, macros)
 
 
 def _once(name: str, code: str) -> bool:
@@ -106,45 +119,47 @@ def _once(name: str, code: str) -> bool:
 
 
 def _kernel(
-    setting: Setting, code: str, aliases: Mapping[str, str], numbers: Mapping[str, int], head: str, body: str
+    setting: Setting, code: str, aliases: Mapping[str, str], numbers: Mapping[str, int], head: str, body: str,
+    macros: dict[str, Macro],
 ) -> Kernel:  # fmt: skip
     known: list[Assembly] = []
-    found: dict[str, Called] = {}
+    found: dict[str, list[Called]] = {}
     dynamic = setting.launch.shared_dynamic if setting.launch is not None else 0
     body = _plain(body, aliases, dynamic)
     heads = _heads(code)
-    templates = {name for name, one in heads.items() if any(t for t, _ in one)}
+    templates = {name.removesuffix(MADE) for name in heads if name.endswith(MADE)}
     body = assembled(_given(body, templates), known)
     asked = set(_CALLED.findall(body))
     while asked:
         name = asked.pop()
-        if name in found or name not in heads:
-            continue
-        if len(heads[name]) > 1:
-            raise Unplayable(f"{name} of several kinds")
-        ((template, at),) = heads[name]
-        close = closing(code, at)
-        start = code.find("{", close) if close is not None else -1
-        end = closing(code, start + 1) if start >= 0 else None
-        if close is None or end is None or code.count("\n", start, end) > MOST:
-            raise Unplayable(name)
-        inside = assembled(_given(_plain(code[start : end + 1], aliases, 0), templates), known)
-        tree = Parser(inside, number).body()  # type: ignore[arg-type]
-        mine = [Parameter(p.split()[-1], "int", "") for p in template.split(",") if p.strip()]
-        mine += parameters(code[at:close], aliases)
-        found[name] = Called(tuple(mine), tree, frozenset(addressed(tree)), _silent(tree, known))
-        asked |= set(_CALLED.findall(inside)) - found.keys()
+        for template, at in heads.get(name, ()) if name not in found else ():
+            close = closing(code, at)
+            start = code.find("{", close) if close is not None else -1
+            end = closing(code, start + 1) if start >= 0 else None
+            if close is None or end is None or code.count("\n", start, end) > MOST:
+                raise Unplayable(name)
+            inside = with_constants(expanded(_plain(code[start : end + 1], aliases, 0), macros), code, numbers)
+            inside = assembled(_given(inside, templates), known)
+            tree = Parser(inside, number).body()  # type: ignore[arg-type]
+            mine = [Parameter(p.split()[-1], "int", "") for p in template.split(",") if p.strip()]
+            mine += parameters(code[at:close], aliases)
+            one = Called(tuple(mine), tree, frozenset(addressed(tree)), _silent(tree, known))
+            found.setdefault(name, []).append(one)
+            asked |= set(_CALLED.findall(inside)) - found.keys()
     tree = Parser(body, number).body()  # type: ignore[arg-type]
-    return Kernel(tuple(parameters(head, aliases)), tree, frozenset(addressed(tree)), numbers, found, known)
+    mine = parameters(head, aliases)
+    return Kernel(tuple(mine), tree, frozenset(addressed(tree)), numbers, found, known, members(code, aliases))
 
 
 def _heads(code: str) -> dict[str, list[tuple[str, int]]]:
-    """Functions of a text: (parameters of its template, where its own begin)."""
+    """Functions of a text: (parameters of its template, where its own begin); those of templates under a name that
+    says so."""
     found: dict[str, list[tuple[str, int]]] = {}
     for match in _HEAD.finditer(code):
         close = closing(code, match.end())
         if close is not None and code[close + 1 :].lstrip()[:1] == "{":
-            found.setdefault(match["name"], []).append((match["template"] or "", match.end()))
+            name = match["name"] + (MADE if match["template"] is not None else "")
+            found.setdefault(name, []).append((match["template"] or "", match.end()))
     return found
 
 
@@ -169,7 +184,12 @@ def _plain(code: str, aliases: Mapping[str, str], dynamic: int) -> str:
 
 def _given(code: str, templates: set[str]) -> str:
     """Arguments of a template as the first ones of the call."""
-    return re.sub(r"\b(\w+)\s*<([\w:,.* ]*)>\s*\(", lambda m: f"{m[1]}({m[2]}, " if m[1] in templates else m[0], code)
+
+    def one(match: re.Match[str]) -> str:
+        more = ", " * (match["first"] != ")")
+        return f"{match['name']}{MADE}({match['given']}{more}" if match["name"] in templates else match[0]
+
+    return re.sub(r"\b(?P<name>\w+)\s*<(?P<given>[\w:,.*+/ ]*)>\s*\(\s*(?=(?P<first>\S))", one, code)
 
 
 def parameters(head: str, aliases: Mapping[str, str]) -> list[Parameter]:
@@ -185,5 +205,6 @@ def parameters(head: str, aliases: Mapping[str, str]) -> list[Parameter]:
             raise Unplayable(text)
         rows = "[" in text
         way = "*" if rows or "*" in match["ref"] else "&" if "&" in match["ref"] else ""
-        out.append(Parameter(match["name"], " ".join(match["type"].split()), way))
+        sides = re.search(r"\[\s*(\d+)\s*\]$", text)
+        out.append(Parameter(match["name"], " ".join(match["type"].split()), way, int(sides[1]) if sides else 0))
     return out

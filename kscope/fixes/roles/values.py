@@ -22,6 +22,10 @@ NEVER = Unknown()
 """What a variable has that no lane has given a value yet: lanes that have none do not use it."""
 
 
+MAPS = ("CUtensorMap", "CUtensorMap_st")
+"""Types of parameters that stand for a tensor in memory."""
+
+
 class Place(Struct, frozen=True):
     """Bytes from `at` on of a parameter's array, of shared memory (""), or of an array of the lanes (its number)."""
 

@@ -12,11 +12,11 @@ from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.source import SIZES
 from kscope.fixes.roles.assembly import CALL
 from kscope.fixes.roles.events import Met, Stopped
-from kscope.fixes.roles.expressions import Expressions
+from kscope.fixes.roles.expressions import Expressions, calls
 from kscope.fixes.roles.functions import MATHS, meant
 from kscope.fixes.roles.instructions import perform
 from kscope.fixes.roles.lanes import DYNAMIC, Scope
-from kscope.fixes.roles.texts import UNKNOWN, Called
+from kscope.fixes.roles.texts import UNKNOWN, Called, Parameter
 from kscope.fixes.roles.values import NEVER, Failed, Named, Place
 from kscope.model.lazily import np
 
@@ -84,6 +84,8 @@ class Warp(Expressions):
             self.pay()
             asked = self.value(node[2]) if self.on.any() else 0
             test = self.truth(asked, again=True)
+            if test is None and _only_time(node):
+                break
             if test is None:
                 raise Unplayable("rounds that data decide")
             if isinstance(asked, Failed) and not (_waits(node[4]) and len(self.events) <= begun + 1):
@@ -148,15 +150,29 @@ class Warp(Expressions):
         if name.startswith(CALL):
             return perform(self, self.kernel.assembly[int(name[len(CALL) :])], given)
         if name in self.kernel.called:
-            return self._called(self.kernel.called[name], given)
+            return self._called(self._meant(self.kernel.called[name], given), given)
         if name == "__syncwarp":
             raise Unplayable("a part of a warp")
         if name not in MATHS:
             raise Unplayable(name)
         return MATHS[name](self, [self.value(x) for x in given])
 
+    def _meant(self, several: Sequence[Called], given: Sequence[Node]) -> Called:
+        """The one that takes so many values, and arrays of these sizes."""
+        found = [one for one in several if len(one.parameters) == len(given)]
+        if len(found) > 1:
+            found = [one for one in found if all(map(self._fits, one.parameters, given))]
+        if len(found) != 1:
+            raise Unplayable("a call")
+        return found[0]
+
+    def _fits(self, parameter: Parameter, node: Node) -> bool:
+        place = self.names[node[1]] if parameter.sides and node[0] == "name" else None
+        place = place.names[place.name] if isinstance(place, Named) else place
+        return not parameter.sides or (isinstance(place, Place) and place.dims == (parameter.sides,))
+
     def _called(self, one: Called, given: Sequence[Node]) -> Any:
-        if len(given) != len(one.parameters) or self.deep > 8:
+        if self.deep > 8:
             raise Unplayable("a call")
         if one.silent:
             return self._unknown(one, given)
@@ -186,9 +202,15 @@ class Warp(Expressions):
                 to.names[to.name] = UNKNOWN
             elif isinstance(to, Place) and isinstance(to.space, int):
                 self.own[to.space] = None
-            elif to is not None:
+            elif to is not None and not isinstance(to, Place):
                 raise Unplayable("an argument")
         return UNKNOWN
+
+
+def _only_time(node: Node) -> bool:
+    """Whether a loop does nothing until the clock has come so far."""
+    idle = node[4] == ("block", []) and node[3] == ("number", 0)
+    return idle and [c[1] for c in calls(node[2])] in (["clock64"], ["clock"])
 
 
 def _waits(node: Node) -> bool:
