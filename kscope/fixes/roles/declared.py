@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.setting import Setting
-from kscope.fixes.given.source import evaluated, split_declarators
+from kscope.fixes.given.source import evaluated
 from kscope.fixes.given.text import closing
 from kscope.fixes.warpgroup.macros import Macro, macros
 from kscope.fixes.warpgroup.routines import parts
@@ -82,7 +82,7 @@ def _structures(code: str) -> dict[str, tuple[list[str], dict[str, str]]]:
         inside = code[match.end() : end] if end is not None else ""
         found = {}
         for constant in _CONSTANT.finditer(inside):
-            for part in split_declarators(constant["all"]):
+            for part in parts(constant["all"]):
                 name, _, text = part.partition("=")
                 found[name.strip()] = text.strip()
         if found:

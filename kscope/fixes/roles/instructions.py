@@ -50,10 +50,10 @@ def perform(warp: Any, one: Assembly, given: Sequence[Node]) -> Any:
 def _forgotten(warp: Any, node: Node) -> bool:
     """Whether an element is of a lane's own array, of which nothing is known from now on."""
     place = warp.names[node[1][1]] if node[0] == "index" and node[1][0] == "name" else None
-    own = isinstance(place, Place) and isinstance(place.space, int)
-    if own:
-        warp.own[place.space] = None
-    return own
+    if not isinstance(place, Place) or not isinstance(place.space, int):
+        return False
+    warp.own[place.space] = None
+    return True
 
 
 def _step(warp: Any, step: Step, given: Sequence[Node], own: dict[str, Any]) -> Any:
