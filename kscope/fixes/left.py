@@ -72,6 +72,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM112", "hoist"): (LOOKED, looked_through),
     ("MEM101", "tile"): ("stores of records that do not pass through shared memory", not_passed),
     ("MEM101", "register"): ("stores of four bytes a lane", pairs_stored),
+    ("ASY503", "register"): ("stores of four bytes a lane", pairs_stored),
     ("MEM101", "jam"): ("warp loads a product of fragments", counted.loads_a_product),
     ("MEM114", "register"): ("stores of sums that are kept in memory", counted.kept_stores),
     ("MEM106", "register"): ("loops that load from global memory", passes),

@@ -19,7 +19,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM101": ("memory.lane_mapping:fixes", "memory.vectors:fixes", "memory.rows:fixes", "memory.records:fixes",
                "memory.staged:fixes", "memory.turned:fixes", "strided.wholes:fixes", "strided.together:fixes",
                "strided.words:fixes", "triton.tiles:along", "warpgroup.products:fixes", "compute.fragments:fixes",
-               "packed.quads:fixes"),
+               "packed.quads:fixes", "epilogue.quads:fixes"),
     "MEM102": ("memory.vectors:fixes", "memory.vectors:copies", "memory.neighbours:fixes",
                "memory.neighbours:stores", "memory.elements:elements", "thread.fewer_lanes:fixes",
                "memory.blocked:fixes", "thread.peeled:fixes", "packed.along_rows:fixes",
@@ -82,7 +82,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "GRD405": ("algebra.wide:fixes", "work.longer:fixes", "work.several:fixes", "rows.lanes:fixes",
                "rows.warps:fixes"),
     "ASY502": ("roles.delays:fixes", "roles.lockstep:fixes", "work.all_lanes:fixes"),
-    "ASY503": ("roles.delays:fixes", "roles.lockstep:fixes"),
+    "ASY503": ("roles.delays:fixes", "epilogue.quads:fixes"),
     "ASY504": ("triton.programs:stages", "work.waits:deeper"),
     "CMP202": ("warpgroup.products:fixes", "algebra.repeated:fixes"),
 }  # fmt: skip

@@ -113,8 +113,8 @@ REASONS: dict[str, str] = {
         "follows from the whole pipeline, no single line of it"
     ),
     "ASY503": (
-        "an epilogue beside the next tile's products needs a second accumulator and its own warps: another "
-        "kernel"
+        "its stores are not seen to be pairs that four lanes could exchange for sixteen bytes each, and an epilogue "
+        "beside the next tile's products needs a second accumulator and its own warps: another kernel"
     ),
     "ASY505": "where a proxy fence belongs is where the data are handed over, which the source's author knows",
 }

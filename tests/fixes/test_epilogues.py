@@ -6,12 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from kscope.engine.findings.mended import setting_of
 from kscope.fixes.given.setting import Setting
-from kscope.fixes.given.text import Text
+from kscope.fixes.given.text import Text, kernel_text
 from kscope.fixes.roles.lockstep import Unneeded, stops_in_loops, unneeded
 from kscope.fixes.roles.texts import opened
 from kscope.model.kernel import Launch
-from tests.support.with_sources import changes
+from tests.support.with_sources import ABOVE, BELOW
+from tools.fixes_pairs import facts
 
 FUNCTIONS = r"""
 #define INLINE __device__ __forceinline__
@@ -109,11 +111,15 @@ def found(kernel: str = KERNEL, functions: str = FUNCTIONS, blocks: int = 2) -> 
     return unneeded(setting, text, at[2], stops_in_loops(setting, text, at[2]))
 
 
-def test_a_capture_whose_groups_meet_around_their_stores() -> None:
-    (fix,) = [f for f in changes("ws_gemm.epilogue_exposed", "ASY503") if f.kind == "fence"]
-    assert all("named_sync<1>(128 * G);" in e.was and "named_sync" not in e.becomes for e in fix.edits)
-    assert len(fix.edits) == 2 and [c.state for c in fix.conditions[:2]] == ["proved"] * 2
-    assert fix.proof[0].after == 0
+def test_a_capture_s_groups_meet_around_their_stores_without_need() -> None:
+    setting = setting_of(facts("ws_gemm.epilogue_exposed"), lambda file: ABOVE(file) or BELOW(file))
+    text = kernel_text(setting)
+    at = opened(text.code, setting.name) if text is not None else None
+    assert text is not None and at is not None
+    stops = stops_in_loops(setting, text, at[2])
+    one = unneeded(setting, text, at[2], stops)
+    assert one is not None and one.together and one.boxes
+    assert [text.code[slice(*stops[n].span)] for n in one.stops] == ["named_sync<1>(128 * G);"] * 2
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
@@ -155,7 +161,7 @@ def test_however_it_is_written(was: str, now: str) -> None:
         # Bytes that do not come, a descriptor that data make, an instruction that nobody reads.
         ("expect(at(&come[i]), Me::SLOT)", "expect(at(&come[i]), Me::A)"),
         ("matrix(from + team * 8192)", "matrix(from + kept[0])"),
-        ("done<0>();", 'done<0>(); asm volatile("st.async.shared::cluster.b32 [%0], 1, [%1];" :: "r"(from), "r"(from));'),
+        ("done<0>();", 'done<0>(); asm volatile("st.async.b32 [%0], 1, [%1];" :: "r"(from), "r"(from));'),
         # What is stored is multiplied: the proxies need a fence.
         ("done<0>();", "done<0>(); if (threadIdx.x == 0) bytes[i * Me::SLOT] = 0; __syncwarp();"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kscope.fixes.packed import quads
-from kscope.fixes.packed.quads import _turned, _written, stored, together
+from kscope.fixes.packed.quads import exchanged, stored, together, written
 from tests.support.with_sources import changes
 
 PLACED = "size_t o = (size_t)(row + i * 16 + h * 8) * n + col + j * 8;"
@@ -47,7 +47,7 @@ def test_a_capture_stores_sixteen_bytes_a_lane() -> None:
 def test_stores_in_many_words(store: str, placed: str, kind: str) -> None:
     (one,) = stored(kernel(store, placed))
     assert (one.kind, one.loop.name, one.loop.end) == (kind, "j", "TN / 8")
-    assert "[(j + quad_n)]" in _written(one)
+    assert "[(j + quad_n)]" in written(one)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_all_lanes_must_come(code: str, yes: bool) -> None:
 
 
 def test_the_exchange_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _turned() == 128
+    assert exchanged() == 128
     monkeypatch.setattr(quads, "QUAD", 2)  # pairs of lanes have not what it moves
     with pytest.raises(IndexError):
-        _turned()
+        exchanged()

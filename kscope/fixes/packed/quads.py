@@ -58,14 +58,14 @@ def fixes(asked: Asked) -> list[Fix]:
     text = kernel_text(setting)
     if text is None or setting.launch is None or setting.block[0] % LANES:
         return []
-    fixed = _fixed(setting, text)
+    known = fixed(setting, text)
     at = {x.pc for x in asked.finding.locations}
     for one in stored(text.code):
         mine = _machine(setting, text, one)
-        if not any(code[i].pc in at for i in mine) or not together(text.code, one.span[0], fixed):
+        if not any(code[i].pc in at for i in mine) or not together(text.code, one.span[0], known):
             continue
-        ran, turned = _together(setting, mine), _turned()
-        edits = spans_edited(setting, text, [(*one.span, _written(one))]) if ran and turned else []
+        ran, turned = _together(setting, mine), exchanged()
+        edits = spans_edited(setting, text, [(*one.span, written(one))]) if ran and turned else []
         before = total(code.executed, mine)
         if edits:
             return [
@@ -183,7 +183,7 @@ def _made_of(code: str, j: str) -> dict[str, str]:
     return found
 
 
-def _written(one: Stored) -> str:
+def written(one: Stored) -> str:
     """The store as it will be: in every fourth round, of that and the three that follow."""
     j = one.loop.name
     value = re.sub(rf"(?<![\w.>]){j}\b", f"({j} + {N})", one.value)
@@ -206,7 +206,7 @@ def _pointer(one: Stored) -> str:
     return one.place[1:-1].strip() if bare else one.place
 
 
-def _fixed(setting: Setting, text: Text) -> set[str]:
+def fixed(setting: Setting, text: Text) -> set[str]:
     """Names of numbers that the compiler knows: of the template and of the file."""
     lines = setting.lines(text.file)
     above = "\n".join(lines[declared_at(lines, text.first) - 1 : text.first])
@@ -287,7 +287,7 @@ def pairs_stored(setting: Setting) -> float:
     return float(len(code.where(lambda ins, op: op.space == "global" and op.access == "store" and op.bytes == PAIR)))
 
 
-def _turned() -> int:
+def exchanged() -> int:
     """How many words were exchanged, if lane q of each four has what they have at q afterwards; 0 otherwise."""
     of = [[(lane, n) for n in range(QUAD)] for lane in range(LANES)]
     for bit, pairs in ((1, ((0, 1), (2, 3))), (2, ((0, 2), (1, 3)))):

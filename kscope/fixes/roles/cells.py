@@ -29,9 +29,8 @@ class Cells:
         if written & {e.source for e in events if isinstance(e, Copy)}:
             raise Unplayable("a copy of what is written")
         self.ends: dict[tuple[int, int], Any] = {}
+        own = self._apart(bars)
         keys = {id(e): self._keys(e) for e in kept}
-        own = [b // self.word + n for b in bars for n in range(8 // self.word)]
-        own = np.array(own, dtype=np.int64) + self.spaces[""] * SPACES
         flat = [k.ravel() for k in keys.values() if k is not None and not isinstance(k, list)]
         flat += [np.array([end for one in self.ends for end in one], dtype=np.int64), own, own + 1]
         self.names = np.unique(np.concatenate([*flat, *(k + 1 for k in flat[:-3])]))
@@ -39,6 +38,11 @@ class Cells:
         self.ends = {one: np.arange(*np.searchsorted(self.names, one)) for one in self.ends}
         self.at = {id(e): self._numbers(e, keys[id(e)]) for e in kept}
         self.row = self._rows(kept, np.searchsorted(self.names, own))
+
+    def _apart(self, bars: Iterable[int]) -> Any:
+        """The words that mbarriers are."""
+        words = [b // self.word + n for b in bars for n in range(8 // self.word)]
+        return np.array(words, dtype=np.int64) + self.spaces[""] * SPACES
 
     def _keys(self, event: Used) -> Any:
         """The words that lanes name, a row a lane; ends of ranges as a list; None for a whole array."""

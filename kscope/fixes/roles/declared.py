@@ -11,8 +11,7 @@ from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import evaluated
 from kscope.fixes.given.text import closing
-from kscope.fixes.warpgroup.macros import Macro, macros
-from kscope.fixes.warpgroup.routines import parts
+from kscope.fixes.roles.macros import Macro, macros, parts
 
 TRACE = "kscope_trace.cuh"
 """Our own header: without KSCOPE_TRACE its macros are nothing, and no instruction comes from it."""
@@ -54,9 +53,14 @@ def known_macros(setting: Setting, file: str, every: Sequence[Sequence[str]]) ->
     return found
 
 
+def devices(code: str) -> list[str]:
+    """Macros that say __device__."""
+    return sorted({name for name in _DEVICES.findall(code) if name.isidentifier()})
+
+
 def plain_devices(code: str) -> str:
     """With __device__ in place of macros that say so."""
-    names = {name for name in _DEVICES.findall(code) if name.isidentifier()}
+    names = devices(code)
     return re.sub(rf"\b(?:{'|'.join(names)})\b", "__device__", code) if names else code
 
 

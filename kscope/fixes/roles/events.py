@@ -17,6 +17,8 @@ class Access(Struct, frozen=True):
     wide: int
     write: bool
     all: bool = False
+    mark: int = -1
+    """Of a store: which of the marked statements it is."""
 
 
 class Copy(Struct, frozen=True):

@@ -25,6 +25,7 @@ _WORDS = re.compile(
     r"(ld|st)(?:\.(?:volatile|weak|nc|cs|cg|ca|L1::\w+|L2::\w+))*\.(shared|shared::cta|global)"
     r"(?:\.(?:nc|cs|cg|ca|L1::\w+|L2::\w+))*(?:\.v[24])?\.[bsuf]\d+"
 )
+_OF_CLUSTERS = ("mov.", "mapa.", "barrier.cluster.", "wgmma.", "cp.async.bulk.tensor")
 _BULK = "cp.async.bulk.shared::"
 _SILENT = ("cp.async.bulk.prefetch", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group")
 """No bulk copy that ends otherwise than at an mbarrier is played: waits for such have nothing to wait for."""
@@ -64,26 +65,8 @@ def _step(warp: Any, step: Step, given: Sequence[Node], own: dict[str, Any]) -> 
         return None
     if name.startswith("mbarrier."):
         return _mbarrier(warp, name, of)
-    if name.startswith("mov."):
-        return _rank(warp, step)
-    if name == "mapa.shared::cluster.u32":
-        address, rank = of.whole(1), of.whole(2)
-        if not np.all((of.each(2) >= 0) & (of.each(2) < warp.blocks)):
-            raise Unplayable("a block of the cluster")
-        own[of.text(0)] = moved = computed("+", computed("&", address, WINDOW - 1), computed("*", rank, WINDOW))
-        return moved if of.text(0).startswith("%") else None
-    if name.startswith("barrier.cluster."):
-        _cluster(warp, name)
-        return None
-    if name.startswith("wgmma.mma_async"):
-        product(warp, name, of)
-        return UNKNOWN
-    if name in GROUPS:
-        grouped(warp, name, of)
-        return None
-    if name.startswith("cp.async.bulk.tensor") and "mbarrier" in name:
-        boxes(warp, name, of)
-        return None
+    if name.startswith(_OF_CLUSTERS):
+        return _of_clusters(warp, step, of, own)
     if name.startswith(_BARS):
         numbers = [int(of.whole(n)) for n in range(len(step.operands))]
         warp.tell(Stopped(warp.lanes(), numbers[0], [*numbers, 0][1], waits="arrive" not in name))
@@ -105,6 +88,31 @@ def _step(warp: Any, step: Step, given: Sequence[Node], own: dict[str, Any]) -> 
     else:
         raise Unplayable(name)
     return None
+
+
+def _of_clusters(warp: Any, step: Step, of: _Operands, own: dict[str, Any]) -> Any:
+    name = step.name
+    if name.startswith("mov."):
+        return _rank(warp, step)
+    if name == "mapa.shared::cluster.u32":
+        address, rank = of.whole(1), of.whole(2)
+        if not np.all((of.each(2) >= 0) & (of.each(2) < warp.blocks)):
+            raise Unplayable("a block of the cluster")
+        own[of.text(0)] = moved = computed("+", computed("&", address, WINDOW - 1), computed("*", rank, WINDOW))
+        return moved if of.text(0).startswith("%") else None
+    if name.startswith("barrier.cluster."):
+        _cluster(warp, name)
+        return None
+    if name.startswith("wgmma.mma_async"):
+        product(warp, name, of)
+        return UNKNOWN
+    if name in GROUPS:
+        grouped(warp, name, of)
+        return None
+    if name.startswith("cp.async.bulk.tensor") and "mbarrier" in name:
+        boxes(warp, name, of)
+        return None
+    raise Unplayable(name)
 
 
 def _rank(warp: Any, step: Step) -> int:

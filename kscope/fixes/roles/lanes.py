@@ -65,6 +65,8 @@ class Lanes:
     def tell(self, event: Event) -> None:
         if self.maybe and not isinstance(event, Access):
             raise Unplayable("a barrier that data decide")
+        if isinstance(event, Access) and event.write and self.mark >= 0:
+            event, self.mark = structs.replace(event, mark=-1 if self.maybe else self.mark), -1
         if isinstance(event, Stopped):
             event, self.mark = structs.replace(event, mark=self.mark), -1
             if event.number >= NAMED:

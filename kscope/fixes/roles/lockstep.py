@@ -58,16 +58,13 @@ def fixes(asked: Asked) -> list[Fix]:
     at = opened(text.code, setting.name) if text is not None else None
     if text is None or at is None:
         return []
-    # Where all warps store at one time, what they lose is the tensor pipe's time, not their own.
-    least = 0 if asked.finding.code == "ASY503" else LEAST
     stops = stops_in_loops(setting, text, at[2])
     mine = [barriers(setting, text, stop) for stop in stops]
-    every = [i for one in mine for i in one]
-    if not 0 < len(stops) <= MOST or not every or (code.share_of(every) or 0) < least:
+    if not 0 < len(stops) <= MOST or (code.share_of([i for one in mine for i in one]) or 0) < LEAST:
         return []
     found = unneeded(setting, text, at[2], stops)
     dropped = [i for n in found.stops for i in mine[n]] if found is not None else []
-    if found is None or not dropped or (code.share_of(dropped) or 0) < least:
+    if found is None or (code.share_of(dropped) or 0) < LEAST:
         return []
     spans: list[Span] = [(*stops[n].around, "") for n in found.stops]
     edits = spans_edited(setting, text, by_lines(text.code, spans))
@@ -161,10 +158,6 @@ def _sets(warps: Warps) -> list[set[int]]:
     return out
 
 
-def _unit(asked: Asked) -> str:
-    return "tile's epilogue" if asked.finding.code == "ASY503" else "round"
-
-
 def _more(found: Unneeded) -> list[Condition]:
     lanes = reads(
         "lanes of a warp that wait for one phase go on together",
@@ -184,7 +177,7 @@ def _fix(asked: Asked, dropped: Sequence[int], found: Unneeded, edits: list[Edit
     share = code.share_of(dropped) or 0
     return Fix(
         kind="fence",
-        title=f"the block's barrier in each {_unit(asked)} left out: mbarriers order the warps' roles already",
+        title="the block's barrier in each round left out: mbarriers order the warps' roles already",
         language="cuda",
         edits=edits,
         parameters={"barriers": len(found.stops)},

@@ -59,12 +59,18 @@ def _again(warps: Warps) -> bool:
     return all(n >= TIMES for one in counts for n in one.values())
 
 
+def few(launch: Launch) -> Launch:
+    """With as many blocks as a cluster has."""
+    if max(launch.grid[1:]) > 1:
+        raise Unplayable("a grid of several dimensions")
+    return structs.replace(launch, grid=(max(1, launch.cluster[0]), 1, 1))
+
+
 def _alone(kernel: Kernel, launch: Launch, together: bool) -> list[Warps]:
     """As many blocks as a cluster has do all of the work: what comes once a tile comes several times."""
-    grid = (max(1, launch.cluster[0]), 1, 1)
-    if launch.grid == grid or max(launch.grid[1:]) > 1:
+    one = few(launch)
+    if launch.grid == one.grid:
         raise Unplayable("rounds")
-    one = structs.replace(launch, grid=grid)
     found: list[Warps] = []
     for value in FEW:
         warps = events(kernel, one, value)
@@ -110,7 +116,7 @@ def events(kernel: Kernel, launch: Launch, value: int, *, last: bool = False) ->
         block["blockIdx.x"] = (launch.grid[0] - blocks if last else 0) + rank
         for number in range(launch.threads // WARP):
             thread = number * WARP + np.arange(WARP)
-            names = _names(kernel, launch, thread, value) | block
+            names = lane_names(kernel, launch, thread, value) | block
             one = Warp(kernel, names, shared, launch.threads, blocks)
             try:
                 one.run(kernel.body)
@@ -124,7 +130,7 @@ def events(kernel: Kernel, launch: Launch, value: int, *, last: bool = False) ->
     return sized(out)
 
 
-def _names(kernel: Kernel, launch: Launch, thread: Any, value: int) -> dict[str, Any]:
+def lane_names(kernel: Kernel, launch: Launch, thread: Any, value: int) -> dict[str, Any]:
     x, y, z = launch.block
     gx, gy, gz = launch.grid
     names: dict[str, Any] = {

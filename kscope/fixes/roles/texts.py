@@ -14,9 +14,9 @@ from kscope.fixes.given.source import SIZES, constants, split_declarators
 from kscope.fixes.given.text import Text, blanked, closing, declared_at
 from kscope.fixes.roles.assembly import CALL, Assembly, assembled
 from kscope.fixes.roles.declared import known_macros, members, plain_devices, with_constants
+from kscope.fixes.roles.macros import Macro, expanded
 from kscope.fixes.rows.function import constants as defined
 from kscope.fixes.rows.function import template_names
-from kscope.fixes.warpgroup.macros import Macro, expanded
 
 _CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<[\w:,. ]*>)?\s*\(")
 _ALIAS = re.compile(r"\btypedef\s+(?P<is>[\w ]+?)\s+(?P<name>\w+)\s*;"

@@ -8,7 +8,7 @@ from functools import cache
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Unplayable
-from kscope.fixes.warpgroup.routines import parts
+from kscope.fixes.roles.macros import parts
 
 _PREDICATE = re.compile(r"\.reg\s*\.pred\s+(\w+)")
 _SET = re.compile(r"setp\.(ne|eq)\.[bsu]32\s+(\w+)\s*,\s*(%?\w+)\s*,\s*(\d+)")

@@ -4,12 +4,13 @@ statements of assembly in a text."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.text import LONGEST, blanked, closing
+from kscope.fixes.roles.macros import STRING, closed, parts
 
 MOST = 60  # functions of a kernel (judged)
 ASSEMBLY = "__asm_"
@@ -21,7 +22,6 @@ _PARAMETER = re.compile(
 _NUMBERS = re.compile(r"template\s*<(?P<all>[^<>]*)>[^<>;{}]*$")
 _NUMBER = re.compile(r"\s*(?:int|unsigned|bool|size_t)\s+(\w+)\s*")
 _ASM = re.compile(r"\b(?:asm|__asm__)\s*(?:(?:volatile|__volatile__)\s*)?\(")
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _OPERAND = re.compile(r'\s*"(?P<how>[^"]*)"\s*\((?P<what>.*)\)\s*$', re.S)
 
 
@@ -86,32 +86,12 @@ def parameters(text: str) -> tuple[str, ...] | None:
     return tuple(named) if len(named) == len(found) else None
 
 
-def parts(text: str, mark: str = ",") -> list[str]:
-    """What stands between marks that are in no brackets and no strings."""
-    out, depth, start = [], 0, 0
-    for at, sign in _signs(text):
-        depth += (sign in "([{") - (sign in ")]}")
-        if sign == mark and not depth:
-            out.append(text[start:at])
-            start = at + 1
-    return [*out, text[start:]] if text.strip() else []
-
-
-def _signs(text: str) -> Iterator[tuple[int, str]]:
-    at = 0
-    while at < len(text):
-        string = _STRING.match(text, at)
-        if string is None:
-            yield at, text[at]
-        at = string.end() if string is not None else at + 1
-
-
 def with_calls(text: str, known: dict[str, Assembly]) -> str:
     """A text whose statements of assembly are calls of names that `known` then holds."""
     while (head := _ASM.search(text)) is not None:
         end = closed(text, head.end())
         sections = parts(text[head.end() : end], ":")
-        if not sections or _STRING.sub("", sections[0]).strip():
+        if not sections or STRING.sub("", sections[0]).strip():
             raise Unplayable("assembly of another kind")
         operands = [_OPERAND.match(x) for section in sections[1:3] for x in parts(section)]
         if not all(operands):
@@ -127,17 +107,8 @@ def with_calls(text: str, known: dict[str, Assembly]) -> str:
 
 def _said(strings: str) -> str:
     """One string of several, in which types of numbers are instructions' again."""
-    text = "".join(m[1] for m in _STRING.finditer(strings))
+    text = "".join(m[1] for m in STRING.finditer(strings))
     return re.sub(r"\b__half\b", "f16", re.sub(r"\b__nv_bfloat16\b", "bf16", text))
-
-
-def closed(text: str, start: int) -> int:
-    depth = 0
-    for at, sign in _signs(text[start:]):
-        depth += (sign in "([{") - (sign in ")]}")
-        if depth < 0:
-            return start + at
-    raise Unplayable("assembly without an end")
 
 
 def numbered(known: Mapping[str, Assembly]) -> str:

@@ -13,12 +13,12 @@ from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.played import Played
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.text import declared_at, kernel_text
+from kscope.fixes.roles.macros import Macro, expanded, macros, parts
 from kscope.fixes.rows.function import Function, function, of_text
 from kscope.fixes.tensor.given import Given, read, types, with_types
 from kscope.fixes.tensor.played import Player
 from kscope.fixes.warpgroup.machine import Program, play_program
-from kscope.fixes.warpgroup.macros import Macro, expanded, macros
-from kscope.fixes.warpgroup.routines import parts, routines
+from kscope.fixes.warpgroup.routines import routines
 
 _TEMPLATE = re.compile(r"\s*template\s*<(?P<all>[^<>]*)>")
 _TYPE = re.compile(r"(?:class|typename)\s+(\w+)")

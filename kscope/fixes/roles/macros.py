@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.text import LONGEST, blanked
-from kscope.fixes.warpgroup.routines import closed, parts
 
 DEEPEST = 8  # macros within macros (judged)
+STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _DEFINED = re.compile(r"[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<given>\([\w\s,]*\))?(?P<body>.*)", re.S)
 
 
@@ -77,3 +77,32 @@ def expanded(text: str, known: dict[str, Macro]) -> str:
 
 def _with(body: str, values: dict[str, str]) -> str:
     return re.sub(r"\b[A-Za-z_]\w*\b", lambda m: values.get(m[0], m[0]), body)
+
+
+def parts(text: str, mark: str = ",") -> list[str]:
+    """What stands between marks that are in no brackets and no strings."""
+    out, depth, start = [], 0, 0
+    for at, sign in _signs(text):
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == mark and not depth:
+            out.append(text[start:at])
+            start = at + 1
+    return [*out, text[start:]] if text.strip() else []
+
+
+def _signs(text: str) -> Iterator[tuple[int, str]]:
+    at = 0
+    while at < len(text):
+        string = STRING.match(text, at)
+        if string is None:
+            yield at, text[at]
+        at = string.end() if string is not None else at + 1
+
+
+def closed(text: str, start: int) -> int:
+    depth = 0
+    for at, sign in _signs(text[start:]):
+        depth += (sign in "([{") - (sign in ")]}")
+        if depth < 0:
+            return start + at
+    raise Unplayable("assembly without an end")

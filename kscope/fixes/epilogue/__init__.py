@@ -1,0 +1,1 @@
+"""Stores behind products: how the lanes of a warp share them."""
