@@ -14,7 +14,7 @@ from kscope.fixes.cases.templates import Templates, expression
 from kscope.fixes.cases.variables import local_arrays
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.text import blanked
-from kscope.fixes.warpgroup.macros import expanded, macros
+from kscope.fixes.roles.macros import expanded, macros
 from tests.support.with_sources import changes
 
 LARGE, SMALL = 256 << 10, 32 << 10

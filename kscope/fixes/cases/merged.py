@@ -20,8 +20,7 @@ from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Text, by_lines, kernel_text, outside, spans_edited
 from kscope.fixes.given.type_names import TYPES
-from kscope.fixes.warpgroup.macros import expanded, macros
-from kscope.fixes.warpgroup.routines import parts
+from kscope.fixes.roles.macros import expanded, macros, parts
 from kscope.model.contract.fixes import Edit, Fix, Proof
 
 CASES = 4  # that are worth one body (judged)
