@@ -97,8 +97,9 @@ REASONS: dict[str, str] = {
         "its blocks share the work in another way"
     ),
     "GRD402": (
-        "the number of a block says what it computes: another grid computes something else, and its threads meet, or "
-        "smaller blocks would leave as many waves of them and its threads carry no chains that lanes could share"
+        "the number of a block says what it computes: another grid computes something else, its threads meet, or "
+        "smaller blocks would leave as many waves of them, its threads carry no chains that lanes could share, and no "
+        "number of a template is seen to halve its tile"
     ),
     "GRD403": (
         "how much work each piece takes is in the data, and it is neither a run of rows a block nor a sum that blocks"

@@ -64,7 +64,9 @@ class Rules(Struct, frozen=True):
 class Played(Struct, frozen=True):
     """What a play took: elements that threads loaded from global memory and which of them, words of shared memory a
     block and of local arrays a thread, barriers that warps passed; of words in global memory which block wrote them,
-    where races were looked for; of each thread a number that says which statements it went through, where asked."""
+    where races were looked for; of each thread a number that says which statements it went through, where asked.
+    bytes: of shared memory, of what a block declares and up to the last that was written of what the launch gives,
+    where it has addresses."""
 
     loads: int
     shared: int
@@ -73,6 +75,7 @@ class Played(Struct, frozen=True):
     read: Mapping[str, Any] = {}
     writers: Mapping[str, Any] = {}
     paths: Any = None
+    bytes: tuple[int, int] = (0, 0)
 
 
 PLAIN = Rules()

@@ -4,10 +4,10 @@ products of warps and of warpgroups."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.fixes.given.functions import addressed
 from kscope.fixes.given.grammar import Node, Unplayable
@@ -21,7 +21,7 @@ from kscope.fixes.warpgroup.fragments import WARP, bits, both, handed_out, multi
 from kscope.fixes.warpgroup.instructions import Instruction, instructions
 from kscope.fixes.warpgroup.matrices import CALLS, Matrices
 from kscope.fixes.warpgroup.routines import ASSEMBLY, Assembly, Routine, with_calls
-from kscope.fixes.warpgroup.syntax import DYNAMIC, TensorParser, own_names
+from kscope.fixes.warpgroup.syntax import DYNAMIC, TensorParser, given_by_launch, own_names
 from kscope.model.lazily import np
 
 _ROWS = re.compile(
@@ -54,6 +54,8 @@ def play_program(
     known: dict[str, Assembly] = {}
     number = NUMBERS.get(rules.literals)
     try:
+        if len(given_by_launch(text)) > 1:
+            raise Unplayable("two names of one place")
         templates = program.routines.keys()
         body = TensorParser(with_calls(text, known), number, templates).body()
         parts = {
@@ -61,7 +63,7 @@ def play_program(
             for name, one in program.routines.items()
         }
         one = Machine((*grid, 1)[:3], block, memory, {**numbers, DYNAMIC: program.dynamic}, rules)
-        one.past, one.parts, one.assembly = program.past, parts, known
+        one.past, one.parts, one.assembly, one.sized = program.past, parts, known, given_by_launch(text)
         one.taken = addressed(body).union(*(addressed(part) for _, part in parts.values()))
         one.begin()
         with np.errstate(all="ignore"):
@@ -78,6 +80,16 @@ class Machine(Matrices):
 
     parts: Mapping[str, tuple[tuple[str, ...], Node]]
     assembly: Mapping[str, Assembly]
+    sized: Collection[str]
+
+    def took(self) -> Played:
+        declared = sum(size for _, size, name in self.bases if name not in self.sized)
+        return structs.replace(super().took(), bytes=(declared, max(map(self._used, self.sized), default=0)))
+
+    def _used(self, name: str) -> int:
+        """Bytes up to the last that was written."""
+        rows = np.flatnonzero(self.written[f"[{name}]"].any(axis=1))
+        return int(rows[-1] + 1) * self._size(f"[{name}]") if len(rows) else 0
 
     def _do_lambda(self, node: Node) -> None:
         _, name, parameters, body = node

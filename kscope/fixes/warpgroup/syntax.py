@@ -102,6 +102,11 @@ class TensorParser(Parser):
         return super()._atom()
 
 
+def given_by_launch(text: str) -> list[str]:
+    """Names of shared memory that the launch sizes."""
+    return [m["name"] for m in _SIZED.finditer(text)]
+
+
 def _sized(m: re.Match[str]) -> str:
     """Shared memory of the launch's size, as an array of so many elements."""
     kind = _HOW.sub(" ", m["how"]).strip()

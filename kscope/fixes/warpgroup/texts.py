@@ -26,11 +26,12 @@ _KNOWN = ("float", "__half", "half", "__nv_bfloat16", "int", "unsigned")
 
 
 class Texts(Struct, frozen=True):
-    """`files`: that the code is from, the kernel's own first."""
+    """`files`: that the code is from, the kernel's own first. `head`: what stands in front of its body."""
 
     given: Given
     files: tuple[Sequence[str], ...]
     known: Mapping[str, Macro]
+    head: str = ""
 
     def plain(self, text: str) -> str:
         alias = types([line for lines in self.files for line in lines])
@@ -96,7 +97,7 @@ def texts_of(fn: Function, files: Sequence[Sequence[str]]) -> Texts | None:
         given = read(structs.replace(fn, code=fn.code[: fn.opened] + expanded(fn.body, known)), files[0])
     except Unplayable:
         return None
-    return Texts(given, tuple(files), known) if given is not None else None
+    return Texts(given, tuple(files), known, fn.code[: fn.opened]) if given is not None else None
 
 
 def made_of(lines: Sequence[str], name: str) -> Texts | None:
