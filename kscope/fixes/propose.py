@@ -74,7 +74,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
                "recurrence.one_pass:fixes", "recurrence.prefix:fixes", "shared_sums.parted:fixes",
                "shared_sums.smaller:spread", "tiling.added:fixes"),
     "GRD402": ("tiling.split:fixes", "work.grid:waves", "tiling.smaller:fixes", "warpgroup.products:fixes",
-               "template.halved:fixes"),
+               "warpgroup.halved:fixes"),
     "GRD403": ("work.dealt:fixes", "recurrence.ragged:fixes", "work.parts:fixes", "shared_sums.row_lanes:fixes",
                "shared_sums.smaller:fixes", "tiling.added:fixes"),
     "GRD404": ("work.launch:rows", "work.launch:blocks", "thread.halo:fixes", "triton.programs:programs",

@@ -9,8 +9,8 @@ import pytest
 
 from kscope.engine.findings.mended import setting_of
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.template import halved
-from kscope.fixes.template.halved import _counted, _evener
+from kscope.fixes.warpgroup import halved
+from kscope.fixes.warpgroup.halved import _counted, _evener
 from kscope.model.contract.fixes import Fix
 from tests.support.with_sources import changes, diagnosed
 from tools.fixes_built import lines_of
