@@ -14,7 +14,9 @@ class Later:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(import_module(self._name), attribute)
+        found = getattr(import_module(self._name), attribute)
+        setattr(self, attribute, found)  # so that it is looked up once
+        return found
 
 
 np: Any = Later("numpy")

@@ -22,19 +22,11 @@ from kscope.fixes.given.kinds import (
 )
 from kscope.fixes.given.races import Races
 from kscope.fixes.given.type_names import HALVES
+from kscope.fixes.given.whole_numbers import before, within
 from kscope.model.lazily import np
 
+WHOLE = (2, 4, 8)  # words of a vector that lies at a multiple of its size
 CELL = 8  # steps that an element of an array is taken for, so that no text asks for a gigabyte
-
-
-def before(places: Any, added: Any) -> Any:
-    """Of each number the sum of those in front of it that are added to the same place."""
-    order = np.argsort(places, kind="stable")
-    sums = np.cumsum(added[order]) - added[order]
-    first = np.searchsorted(places[order], places[order], side="left")
-    out = np.zeros_like(sums)
-    out[order] = sums - sums[first] if len(sums) else sums
-    return out
 
 
 class Places:
@@ -175,22 +167,24 @@ class Places:
         """What lies at a place: a row is its address."""
         if to.dims:
             return to
-        parts = tuple(self._load(to.memory, self._aligned(to) + n) for n in range(to.width))
-        return parts[0] if to.width == 1 else Vector(parts, to.size, to.each)
+        if to.width == 1:
+            return self._load(to.memory, to.at)
+        return Vector(self._loaded(to.memory, self._aligned(to), to.width), to.size, to.each)
 
     def put(self, to: Pointer, value: Values) -> None:
         parts = value.parts if isinstance(value, Vector) else (value,)
         if to.dims or len(parts) != to.width or any(isinstance(p, (Pointer, Vector)) for p in parts):
             raise Unplayable("a value of another type")
+        at = self._aligned(to)
         for n, part in enumerate(parts):
-            self._put(to.memory, self._aligned(to) + n, part)
+            self._put(to.memory, at + n, part)
 
     def _aligned(self, to: Pointer) -> Values:
         """Where a vector may lie: at multiples of its size, in shared memory of arrays that are."""
-        if to.width in (2, 4, 8):
+        if to.width in WHOLE:
             cells, _ = self.cells(to.memory)
-            within = np.broadcast_to(to.at, self.on.shape)[self.on]
-            if np.any(within % to.width) or (to.memory.startswith("[") and len(cells) % to.width):
+            begins = to.at if isinstance(to.at, int) else self.here(to.at)
+            if np.any(begins % to.width) or (to.memory.startswith("[") and len(cells) % to.width):
                 raise Unplayable("a vector across its alignment")
         return to.at
 
@@ -206,7 +200,8 @@ class Places:
         cells, where, place = self.place(name, at)
         what = self.here(value)
         if self.races is not None and not self._own(name):
-            self.races.write(name, self._named(name, where), self.here(self.each), len(cells))
+            threads = self.here(self.each)
+            self.races.write(name, self._named(name, where, threads), threads, len(cells))
         cells[place] = what
         if self.races is not None and not np.array_equal(cells[place], what.astype(cells.dtype)):
             raise Unplayable("several values for one place")
@@ -233,13 +228,12 @@ class Places:
         self.pay(self.threads)
         cells, of = self.cells(name)
         where = self.here(at)
-        if where.size and not where.astype(np.uint64).max() < len(cells):  # what is negative is large
-            raise Unplayable("out of bounds")
+        within(where, len(cells))
         return cells, where, where if of is None else (where, self.here(of))
 
-    def _named(self, name: str, where: Any) -> Any:
+    def _named(self, name: str, where: Any, threads: Any) -> Any:
         """A number for each word that is another one in another block's shared memory."""
-        return where * self.blocks + self.here(self.block) if name.startswith("[") else where
+        return where * self.blocks + self.block[threads] if name.startswith("[") else where
 
     def _own(self, name: str) -> bool:
         return name.startswith("[") and not self.arrays[name[1:-1]][1]
@@ -249,18 +243,37 @@ class Places:
             if not (row[1].all() or row[1][self.on].all()):
                 raise Unplayable("a value that nobody wrote")
             return row[0].copy()
-        cells, where, place = self.place(name, at)
+        self.pay(self.threads)
+        return self._spread_out(self._read(name, self.here(at), self.here(self.each)))
+
+    def _loaded(self, name: str, at: Values, width: int) -> tuple[Values, ...]:
+        """Words one behind the other, of whole vectors at once: no two of them share a word at different places."""
+        if width not in WHOLE or (isinstance(at, int) and self._own(name)):
+            return tuple(self._load(name, at + n) for n in range(width))
+        self.pay(width * self.threads)
+        where, threads = self.here(at), self.here(self.each)
+        got = self._read(name, (where + np.arange(width)[:, None]).ravel(), np.tile(threads, width))
+        return tuple(self._spread_out(row) for row in got.reshape(width, len(threads)))
+
+    def _read(self, name: str, where: Any, threads: Any) -> Any:
+        """What threads find at words of an array."""
+        cells, of = self.cells(name)
+        within(where, len(cells))
+        place = where if of is None else (where, of[threads])
         self.loads += len(where) * (name in self.memory)
         if self.races is not None and not self._own(name):
-            self.races.read(name, self._named(name, where), self.here(self.each), len(cells))
+            self.races.read(name, self._named(name, where, threads), threads, len(cells))
             if name in self.memory:
                 self.read[name][where] = True
-        got = cells[place]
         if name in self.written and not self.written[name][place].all():
             raise Unplayable("a value that nobody wrote")
+        return cells[place]
+
+    def _spread_out(self, got: Any) -> Any:
+        """A number for each thread, of those that are here."""
         if len(got) == self.threads:
             return got
-        out = np.zeros(self.threads, dtype=cells.dtype)
+        out = np.zeros(self.threads, dtype=got.dtype)
         out[self.on] = got
         return out
 
@@ -278,11 +291,12 @@ class Places:
         cells, where, place = self.place(to.memory, to.at)
         if self._own(to.memory) or (to.memory in self.written and not self.written[to.memory][place].all()):
             raise Unplayable("a value that nobody wrote")
+        threads, added = self.here(self.each), self.here(value)
+        named = self._named(to.memory, where, threads)
         if self.races is not None:
-            self.races.join(to.memory, self._named(to.memory, where), self.here(self.each), len(cells), name)
-        added = self.here(value)
+            self.races.join(to.memory, named, threads, len(cells), name)
         out = np.zeros(self.threads, dtype=cells.dtype)
-        out[self.on] = cells[place] + before(self._named(to.memory, where), added)
+        out[self.on] = cells[place] + before(named, added)
         getattr(np, ATOMICS[name]).at(cells, place, added)
         return out
 

@@ -21,6 +21,7 @@ class Races:
         self.phase, self.meeting = (np.zeros(int(of.max()) + 1, dtype=np.int64) for of in (block, warp))
         self.known: dict[tuple[str, str], Any] = {}
         self.joins: dict[str, set[str]] = {}
+        self.first: dict[int, Any] = {}  # room for who comes to words, by how many there are
 
     def barrier(self, on: Any) -> None:
         self.phase[self.block[on]] += 1
@@ -55,7 +56,7 @@ class Races:
         """Rows: the thread, the blocks so far, the phase of the block and of the warp, the warp, by word."""
         words = size * (len(self.phase) if name.startswith("[") else 1)
         if (name, kind) not in self.known:
-            self.known[name, kind] = np.full((5, words), NOBODY, dtype=np.int64)
+            self.known[name, kind] = np.full((5, words), NOBODY, dtype=np.int32)
         return self.known[name, kind]
 
     def _follow(self, name: str, kind: str, where: Any, threads: Any, size: int) -> None:
@@ -74,7 +75,10 @@ class Races:
         table = self._table(name, kind, size)
         block = self.block[threads]
         before = table[:, where]
-        first = np.empty(table.shape[1], dtype=np.int64)  # only what is written next is read
+        words = table.shape[1]
+        if words not in self.first:
+            self.first[words] = np.empty(words, dtype=np.int32)
+        first = self.first[words]  # only what is written next is read
         first[where] = threads
         warp = self.warp[threads]
         beside = (before[0] != NOBODY) & (before[2] == self.phase[block])  # what no barrier puts in front

@@ -76,3 +76,19 @@ def drawn(word: str) -> int:
 
 NUMBERS = {"drawn": drawn, "real": real}
 """How literals are read, by what `Rules` says of them."""
+
+
+def before(places: Any, added: Any) -> Any:
+    """Of each number the sum of those in front of it that are added to the same place."""
+    order = np.argsort(places, kind="stable")
+    sums = np.cumsum(added[order]) - added[order]
+    first = np.searchsorted(places[order], places[order], side="left")
+    out = np.zeros_like(sums)
+    out[order] = sums - sums[first] if len(sums) else sums
+    return out
+
+
+def within(where: Any, count: int) -> None:
+    """Raises Unplayable where a place is none of so many."""
+    if where.size and not where.astype(np.uint64).max() < count:  # what is negative is large
+        raise Unplayable("out of bounds")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DRAWN = 100  # numbers are drawn from -DRAWN to DRAWN
 NOTHING = 2.0**60  # what is left out shows: no result is as large
 SOME = 12  # results that a guess is tried on first
+BEYOND = "out of bounds"  # where a number of the text is a side of a matrix, too
 CLOSE = 1e-9  # of a result: fractions are played in double
 STEPS = 200_000_000  # of a play: the depth of 256 that a tile of 128 x 128 needs where one name is all sizes (measured)
 FACTORS = (0.8125, 1.1875, 1.3125, 0.6875)  # what numbers with a fraction among the parameters stand for
@@ -82,6 +83,11 @@ def played_product(given: Given, launch: Launch, player: Player | None = None, s
     return None
 
 
+def _most(sides: Iterable[int]) -> int:
+    """Elements of a matrix at most, of so many rows and columns."""
+    return 2 * max([256, *(n for n in sides if n <= 1024)]) ** 2
+
+
 def _named(one: Product) -> tuple[object, ...]:
     lay = one.layout
     return one.factor, lay.k[0], lay.cols[0], lay.rows[0], lay.turned_a, lay.turned_b
@@ -100,17 +106,22 @@ def _tried(
         return None
     known = given.numbers(sizes)
     every = [*sizes.items(), *((str(n), n) for n in sorted({*given.literals, *given.small(known)}))]
-    most = 2 * max([256, *(n for _, n in every if n <= 1024)]) ** 2
-    draw = np.random.default_rng(most + sides[0])
-    memory = {name: draw.integers(-DRAWN, DRAWN, most) * 1.0 for name in given.factors}
-    first = {name: cells.copy() for name, cells in memory.items()}
-    memory[given.out] = np.full(most, NOTHING)
-    blocks = _corner(launch.grid)
+    named = [*sizes.values(), *given.small(known)]
     fractions = dict(zip(given.fractions, FACTORS, strict=False))
+    blocks = _corner(launch.grid)
     rules = Rules("real", races=True, kinds=given.kinds, only=tuple(blocks), steps=STEPS)
-    try:
-        took = (player or play)(given.body, launch.grid, launch.block[:2], memory, {**known, **fractions}, rules)
-    except Unplayable:
+    for among in dict.fromkeys((_most(named), _most(n for _, n in every))):
+        draw = np.random.default_rng(among + sides[0])
+        memory = {name: draw.integers(-DRAWN, DRAWN, among) * 1.0 for name in given.factors}
+        first = {name: cells.copy() for name, cells in memory.items()}
+        memory[given.out] = np.full(among, NOTHING)
+        try:
+            took = (player or play)(given.body, launch.grid, launch.block[:2], memory, {**known, **fractions}, rules)
+            break
+        except Unplayable as error:
+            if str(error) != BEYOND:
+                return None
+    else:
         return None
     out = memory[given.out]
     where = np.flatnonzero(out != NOTHING)
@@ -171,11 +182,13 @@ def _sums(layout: Layout, made: Made, where: Any) -> Any:
     step_a, step_b = rows if layout.turned_a else 1, 1 if layout.turned_b else cols
     if at_a.max() + step_a * k > len(a) or at_b.max() + step_b * k > len(b):
         return None
+    (lefts, left), (rights, right) = (np.unique(at, return_inverse=True) for at in (at_a, at_b))
     out = np.zeros(len(where))
-    for n in range(0, len(where), 1024):
-        here = slice(n, n + 1024)
-        left, right = a[at_a[here, None] + each * step_a], b[at_b[here, None] + each * step_b]
-        out[here] = np.einsum("ij,ij->i", left, right)
+    for n in range(0, len(lefts), 1024):  # whole numbers: exact in any order
+        here = (left >= n) & (left < n + 1024)
+        mine, place = np.unique(right[here], return_inverse=True)
+        sums = a[lefts[n : n + 1024, None] + each * step_a] @ b[rights[mine, None] + each * step_b].T
+        out[here] = sums[left[here] - n, place]
     return out
 
 

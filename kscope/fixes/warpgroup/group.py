@@ -115,8 +115,8 @@ class Groups(Shared):
             raise Unplayable("a value that nobody wrote")
         if (self.unfenced[name][cells, block] != NOBODY).any():
             raise Unplayable("numbers that no fence has handed over")
-        for reader in threads[:2]:  # two of them, as what none of the group may write meanwhile
-            self._noted(name, cells[None, :], np.array([reader]), "read")
+        two = threads[:2]  # of them, as what none of the group may write meanwhile
+        self._noted(name, np.broadcast_to(cells, (2, len(cells))), two, "read")
         return self.cells(name)[0][cells, block].reshape(side, 16)
 
     def _multiplied(self, flight: _Flight, others: list[_Flight]) -> None:
