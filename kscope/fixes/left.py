@@ -48,7 +48,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM105", "register"): ("loops that call by pointer, of all", remaining.by_pointer),
     ("CMP201", "tile"): ("products on the FMA pipe", remaining.fused_products),
     **{(rule, "tile"): ("products by fragments in registers", remaining.by_fragments)
-       for rule in ("CMP202", "GRD402", "LAT307", "MEM101")},
+       for rule in ("CMP202", "GRD402", "LAT301", "LAT304", "LAT307", "MEM101", "MEM103")},
     ("CMP207", "math_function"): ("conversions of integers a byte that is loaded", counted.conversions),
     ("LAT302", "jam"): ("rounds of a loop for each load in it", counted.rounds_a_load),
     ("LAT302", "hoist"): (BEHIND, all_behind),

@@ -95,7 +95,6 @@ def test_launches_and_other_words(case: str, better: str, code: str, words: str)
     ("case", "code"),
     [
         ("groupby_f64.shared", "GRD401"),  # each block clears and adds up a table: more of them do that more often
-        ("mma_waves.rows128", "GRD402"),  # the block's number says what it writes, and its threads meet
         ("moe_list.block", "MEM109"),  # counted in the block already
     ],
 )

@@ -60,6 +60,12 @@ def test_the_capture_goes_to_warpgroups() -> None:
     assert (fix.proof[0].before, fix.proof[0].after) == (33554432, 0)
 
 
+def test_what_such_products_wait_for_goes_with_them() -> None:
+    *first, last = changes("gemm_bf16.mma", "MEM103")
+    assert [f.kind for f in first] == ["swizzle", "pad"] and last.title.startswith("wgmma: tiles of 128 x 256")
+    assert last.price is not None and last.price.speedup > 5
+
+
 @pytest.mark.parametrize(
     ("case", "launched"),
     [

@@ -11,7 +11,6 @@ from msgspec import Struct, structs
 
 from kscope.features.estimate.gains import expected_at_most
 from kscope.fixes.given.conditions import proved
-from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.played import Played
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import shape
@@ -43,14 +42,17 @@ class Half(Struct, frozen=True):
 
 class Noted:
     """Plays a text, and keeps what it took of shared memory: what it declares, and the end of what it wrote of that
-    which the launch gives."""
+    which the launch gives. ended: whether it could be played."""
 
     def __init__(self, player: Player) -> None:
         self.player = player
         self.declared = self.given = 0
+        self.ended = True
 
     def __call__(self, *how: object) -> Played:
+        self.ended = False
         took = self.player(*how)
+        self.ended = True
         declared, given = took.bytes
         self.declared, self.given = max(self.declared, declared), max(self.given, given)
         return took
@@ -147,14 +149,13 @@ def _tried(
     launch = setting.launch
     assert launch is not None
     text = structs.replace(one, given=structs.replace(one.given, fixed=numbers))
-    for axis in (n for n, side in enumerate(launch.grid) if side > 1):
+    for axis in _axes(launch, one, now[0], numbers):
         grid = tuple(side * (1 + (n == axis)) for n, side in enumerate(launch.grid))
         new = structs.replace(launch, grid=grid, block=(threads, 1, 1))
         player = Noted(text.player(launch.shared_dynamic))
-        try:
-            made = played_product(text.given, new, player)
-        except Unplayable:
-            continue
+        made = played_product(text.given, new, player)
+        if not player.ended:  # another grid does not make it playable
+            return None
         if made is None or not _same(now[0], made):
             continue
         static, dynamic = launch.shared_static + player.declared - now[1], launch.shared_dynamic + player.given - now[2]
@@ -163,6 +164,14 @@ def _tried(
         held = setting.occupancy(threads=threads, more_shared=more)
         return Half(numbers, new, made, held.blocks) if held is not None else None
     return None
+
+
+def _axes(launch: Launch, one: Texts, found: Product, numbers: Mapping[str, int]) -> list[int]:
+    """Of the grid, to be played with twice as many blocks: that of the rows first where the first side is halved."""
+    side = next(n for n, was in one.given.fixed.items() if was >= SMALLEST and numbers[n] != was)
+    first = next(n for n, was in one.given.fixed.items() if was >= SMALLEST)
+    along = found.rows // found.block[0] if side == first else found.cols // found.block[1]
+    return sorted((n for n, many in enumerate(launch.grid) if many > 1), key=lambda n: launch.grid[n] != along)
 
 
 def _same(found: Product, made: Product) -> bool:

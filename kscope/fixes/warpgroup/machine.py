@@ -64,6 +64,7 @@ def play_program(
         }
         one = Machine((*grid, 1)[:3], block, memory, {**numbers, DYNAMIC: program.dynamic}, rules)
         one.past, one.parts, one.assembly, one.sized = program.past, parts, known, given_by_launch(text)
+        one.whole = {}
         one.taken = addressed(body).union(*(addressed(part) for _, part in parts.values()))
         one.begin()
         with np.errstate(all="ignore"):
@@ -76,11 +77,12 @@ def play_program(
 
 
 class Machine(Matrices):
-    """parts: functions of the device by name."""
+    """parts: functions of the device by name. whole: bodies in two parts, by their numbers."""
 
     parts: Mapping[str, tuple[tuple[str, ...], Node]]
     assembly: Mapping[str, Assembly]
     sized: Collection[str]
+    whole: dict[int, tuple[list[Node], Node | None]]
 
     def took(self) -> Played:
         declared = sum(size for _, size, name in self.bases if name not in self.sized)
@@ -127,12 +129,21 @@ class Machine(Matrices):
             return 0
         return super()._of_call(node)
 
+    def _parted(self, body: Node) -> tuple[list[Node], Node | None]:
+        """A function's statements, and what it returns at its end, if anything; looked through once."""
+        if id(body) not in self.whole:
+            returns = bool(body[1]) and body[1][-1][0] == "return" and body[1][-1][1] is not None
+            before = body[1][:-1] if returns else body[1]
+            if any(map(_returns, before)):
+                raise Unplayable("a function of another kind")
+            self.whole[id(body)] = before, body[1][-1][1] if returns else None
+        return self.whole[id(body)]
+
     def _called(self, parameters: tuple[str, ...], body: Node, given: list[Node], around: Mapping[str, Any]) -> Values:
         """The value of a call; names by reference get back what they are given there."""
-        *before, last = body[1] or [("block", [])]
-        returns = last[0] == "return" and last[1] is not None
-        if len(given) != len(parameters) or any(_returns(x) for x in (before if returns else body[1])):
+        if len(given) != len(parameters):
             raise Unplayable("a function of another kind")
+        before, last = self._parted(body)
         mine, back = {}, {}
         for parameter, node in zip(parameters, given, strict=True):
             name, spot = parameter.lstrip("&"), self.spot(node) if parameter[0] == "&" else None
@@ -141,9 +152,9 @@ class Machine(Matrices):
                 back[name] = node
         outside = self.names
         self.names = {**around, **mine}
-        for one in before if returns else body[1]:
+        for one in before:
             self.run(one)
-        value = self.value(last[1]) if returns else 0
+        value = self.value(last) if last is not None else 0
         inner = self.names
         behind = left(outside, inner, body[1]) if around is outside else outside
         self.names = {n: v if n in mine else behind[n] for n, v in outside.items()}

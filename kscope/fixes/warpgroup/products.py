@@ -36,12 +36,20 @@ def fixes(asked: Asked) -> list[Fix]:
     if setting.launch is None or setting.code.program.sm != WITH_GROUPS:
         return []
     fragments = _by_fragments(setting)
-    found = texts(setting) if fragments or asked.finding.code == PLAIN else ()
-    return next((made for one in found if (made := _made(asked, one, fragments))), [])
+    if not fragments and asked.finding.code != PLAIN:
+        return []
+    if not _LAST or _LAST[0][0] is not setting:  # several findings of a kernel ask for it
+        made = next((made for one in texts(setting) if (made := _made(setting, one, fragments))), [])
+        _LAST[:] = [(setting, made)]
+    return _LAST[0][1]
 
 
-def _made(asked: Asked, text: Texts, fragments: list[Proof]) -> list[Fix]:
-    setting, given = asked.setting, text.given
+_LAST: list[tuple[Setting, list[Fix]]] = []
+"""Which kernel was asked for last, and what it was given."""
+
+
+def _made(setting: Setting, text: Texts, fragments: list[Proof]) -> list[Fix]:
+    given = text.given
     assert setting.launch is not None
     found = played_product(given, setting.launch, text.player(setting.launch.shared_dynamic) if fragments else None)
     tile = _tile(setting, given, found) if found is not None else None
