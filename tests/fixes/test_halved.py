@@ -19,8 +19,10 @@ from tools.fixes_pairs import facts
 CASE = "mma_waves.rows128"
 
 
-def halves(swaps: Mapping[str, str], grid: tuple[int, int, int] | None = None) -> list[Fix]:
-    """Of the capture, its source with changes, perhaps of another grid."""
+def halves(
+    swaps: Mapping[str, str], grid: tuple[int, int, int] | None = None, instance: str = ""
+) -> list[Fix]:  # fmt: skip
+    """Of the capture, its source with changes, perhaps of another grid or named in another way."""
 
     def lines(name: str) -> Sequence[str]:
         out = [*lines_of(name)]
@@ -34,12 +36,14 @@ def halves(swaps: Mapping[str, str], grid: tuple[int, int, int] | None = None) -
     assert all(was in every for was in swaps) and setting.launch is not None
     launch = msgspec.structs.replace(setting.launch, grid=grid or setting.launch.grid)
     (finding,) = [f for f in diagnosed(CASE).findings if f.code == "GRD402"]
-    return halved.fixes(Asked(msgspec.structs.replace(setting, lines=lines, launch=launch), finding))
+    named = setting.instance.replace("<(int)128", f"<{instance}(int)128")
+    return halved.fixes(Asked(msgspec.structs.replace(setting, lines=lines, launch=launch, instance=named), finding))
 
 
 def test_the_capture_takes_the_instance_that_was_measured() -> None:
     groups, fix = changes(CASE, "GRD402")
     assert groups.title.startswith("wgmma: tiles of 128 x 128") and groups.price is not None
+    assert "results of a warpgroup, 64 a thread;" in groups.code
     assert groups.price.speedup > 2 and groups.code.endswith("mma_nt_groups<<<dim3(n / 128, 17), 256, 197632>>>(...)")
     attribute, launched = fix.code.split("\n")
     assert "mma_nt<64, 128, 1, 4, 4, 3, 0>, " in attribute and attribute.endswith(", 61440);")
@@ -83,6 +87,10 @@ def test_other_texts_have_none(swaps: dict[str, str]) -> None:
 
 def test_grids_that_are_even_have_none() -> None:
     assert halves({}, (16, 33, 1)) == [] and _evener(528, 132) is None and _evener(272, 132) == 1.2
+
+
+def test_templates_of_types_have_none() -> None:
+    assert halves({"template <int BM": "template <typename V, int BM"}, instance="float, ") == []
 
 
 def test_threads_by_numbers_of_the_template() -> None:

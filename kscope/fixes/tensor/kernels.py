@@ -260,7 +260,9 @@ def marked(text: str) -> str:
 def unmarked(text: str, theirs: Iterable[str]) -> str:
     """The new kernel's text. theirs: names of the given one, which give way where they are not marked."""
     for own in sorted(theirs):
-        text = re.sub(rf"(?<![\w.{MARK}]){own}(?![\w{MARK}])", f"{own}_", text)
+        put = re.compile(rf"(?<![\w.{MARK}]){own}(?![\w{MARK}])")
+        lines = text.split("\n")
+        text = "\n".join(x if x.startswith("//") else put.sub(f"{own}_", x) for x in lines)
     return text.replace(MARK, "")
 
 

@@ -16,6 +16,7 @@ from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import shape
 from kscope.fixes.tensor.played import Player, Product, played_product
 from kscope.fixes.tensor.products import whole
+from kscope.fixes.warpgroup.routines import parts
 from kscope.fixes.warpgroup.texts import Texts, texts
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.kernel import Launch
@@ -67,13 +68,19 @@ def fixes(asked: Asked) -> list[Fix]:
     for one in texts(setting) if "<" in setting.instance else ():
         player = Noted(one.player(launch.shared_dynamic))
         found = played_product(one.given, launch, player)
-        if found is None or not whole(setting, one.given, found):
+        if found is None or not whole(setting, one.given, found) or not _of_numbers(setting, one):
             continue
         if not 0 <= launch.shared_dynamic - player.given <= PADDED:
             return []
         half = _half(setting, one, found, (player.declared, player.given))
         return [_printed(asked, one, found, half)] if half is not None else []
     return []
+
+
+def _of_numbers(setting: Setting, one: Texts) -> bool:
+    """Whether the template has numbers alone, as the instance is named by them."""
+    said = re.search(rf"\b{re.escape(setting.name)}<(.*?)>\(", setting.instance)
+    return said is not None and len(parts(said[1])) == len(one.given.fixed)
 
 
 def _evener(blocks: int, sms: int) -> float | None:
