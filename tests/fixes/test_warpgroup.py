@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from kscope.engine.code.fixing import subjects
+from kscope.engine.findings.mended import setting_of
+from kscope.fixes.given.setting import Asked
 from kscope.fixes.left import left
 from kscope.fixes.rows.function import of_text
 from kscope.fixes.tensor.given import Given
 from kscope.fixes.tensor.played import Product, played_product
+from kscope.fixes.warpgroup import products
 from kscope.fixes.warpgroup.kernels import Tile, kernel
 from kscope.fixes.warpgroup.products import made_again
 from kscope.fixes.warpgroup.texts import Texts, made_of, ways
 from kscope.model.kernel import Launch
 from tests.support.patches import FIXTURES
 from tests.support.reports import fixture
-from tests.support.with_sources import changes
+from tests.support.with_sources import changes, diagnosed
+from tools.fixes_built import lines_of
+from tools.fixes_pairs import facts
 
 AMPERE = (FIXTURES / "kernels" / "mma_gemm.cu").read_text()
 NARROW, WIDE = Tile(128, 3, 2), Tile(256, 4, 1)
@@ -64,6 +70,14 @@ def test_what_such_products_wait_for_goes_with_them() -> None:
     *first, last = changes("gemm_bf16.mma", "MEM103")
     assert [f.kind for f in first] == ["swizzle", "pad"] and last.title.startswith("wgmma: tiles of 128 x 256")
     assert last.price is not None and last.price.speedup > 5
+
+
+def test_where_no_time_is_known_it_is_said_of_the_path_alone() -> None:
+    setting = msgspec.structs.replace(setting_of(facts("mma_waves.rows128"), lines_of), us=0.0)
+    (finding,) = [f for f in diagnosed("mma_waves.rows128").findings if f.code == "GRD402"]
+    assert products.fixes(Asked(setting, finding)) == []
+    (fix,) = products.fixes(Asked(setting, msgspec.structs.replace(finding, code="CMP202")))
+    assert fix.price is None
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.kernel import Launch
 
 PLAIN = "CMP201"
+OF_THE_PATH = (PLAIN, "CMP202")  # rules that name what multiplies: for others it is to gain by its own time
 WITH_GROUPS = 90  # compute capability whose instructions these are; sm_100 has others
 TILES = {Tile(256, 4, 1): 49.0, Tile(128, 6, 1): 28.4}
 """Microseconds that blocks of one wave take to a depth of 4096 (worth.DEPTH; measured on an H200: 204 and 235 us for
@@ -41,7 +42,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if not _LAST or _LAST[0][0] is not setting:  # several findings of a kernel ask for it
         made = next((made for one in texts(setting) if (made := _made(setting, one, fragments))), [])
         _LAST[:] = [(setting, made)]
-    return _LAST[0][1]
+    return [fix for fix in _LAST[0][1] if fix.price is not None or asked.finding.code in OF_THE_PATH]
 
 
 _LAST: list[tuple[Setting, list[Fix]]] = []
