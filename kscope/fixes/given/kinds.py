@@ -16,6 +16,7 @@ MADE = {f"make_{name}": count for name, count in VECTORS.items()}
 BYTES = {"double": 8, "long": 8, "size_t": 8, "short": 2, "char": 1, "bool": 1, "int64_t": 8, "uint64_t": 8,
          **dict.fromkeys((*HALVES, *PAIRS), 2)}  # else 4  # fmt: skip
 FLOATS = ("float", "double", *HALVES)
+ATOMICS = {"atomicAdd": "add", "atomicMin": "minimum", "atomicMax": "maximum"}
 CARRIERS = ("unsigned", "int", "uint", "uint32_t", "int32_t", "uint2", "int2", "uint4", "int4")
 """Types that hold halves by the way."""
 Values = Any

@@ -8,6 +8,7 @@ from typing import Any
 
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.kinds import (
+    ATOMICS,
     CARRIERS,
     FLOATS,
     LETTERS,
@@ -200,8 +201,7 @@ class Places:
         cells, where, place = self.place(name, at)
         what = self.here(value)
         if self.races is not None and not self._own(name):
-            threads = self.here(self.each)
-            self.races.write(name, self._named(name, where, threads), threads, len(cells))
+            self.races.write(name, self._named(name, where, each := self.here(self.each)), each, len(cells))
         cells[place] = what
         if self.races is not None and not np.array_equal(cells[place], what.astype(cells.dtype)):
             raise Unplayable("several values for one place")
@@ -288,17 +288,13 @@ class Places:
         """An atomic, and of a sum what each thread finds there if they come in the order of their numbers."""
         if not isinstance(to, Pointer) or len(to.dims) > 1 or to.width != 1 or isinstance(value, (Pointer, Vector)):
             raise Unplayable(name)
-        cells, where, place = self.place(to.memory, to.at)
-        if self._own(to.memory) or (to.memory in self.written and not self.written[to.memory][place].all()):
+        at = to.memory
+        cells, where, place = self.place(at, to.at)
+        if self._own(at) or (at in self.written and not self.written[at][place].all()):
             raise Unplayable("a value that nobody wrote")
-        threads, added = self.here(self.each), self.here(value)
-        named = self._named(to.memory, where, threads)
+        named, added = self._named(at, where, threads := self.here(self.each)), self.here(value)
         if self.races is not None:
-            self.races.join(to.memory, named, threads, len(cells), name)
-        out = np.zeros(self.threads, dtype=cells.dtype)
-        out[self.on] = cells[place] + before(named, added)
+            self.races.join(at, named, threads, len(cells), name)
+        found = cells[place] + before(named, added)
         getattr(np, ATOMICS[name]).at(cells, place, added)
-        return out
-
-
-ATOMICS = {"atomicAdd": "add", "atomicMin": "minimum", "atomicMax": "maximum"}
+        return self._spread_out(found)

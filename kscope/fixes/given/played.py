@@ -12,6 +12,7 @@ from kscope.fixes.given.called import Function, called, trees
 from kscope.fixes.given.functions import addressed, result_of
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.kinds import (
+    ATOMICS,
     FLOATS,
     Pointer,
     Reference,
@@ -26,7 +27,6 @@ from kscope.fixes.given.kinds import (
 from kscope.fixes.given.lanes_played import SHUFFLES, WARP, all_or_none, shuffled, voted
 from kscope.fixes.given.leaving import Leaving, left
 from kscope.fixes.given.operators import Operators
-from kscope.fixes.given.places import ATOMICS
 from kscope.fixes.given.races import Races
 from kscope.fixes.given.remembered import remembered
 from kscope.fixes.given.type_names import HALVES
