@@ -136,10 +136,14 @@ def test_a_capture_of_alignments_goes_by_a_warp_a_pair() -> None:
     assert fix.conditions[0].state == "proved" and fix.conditions[0].by == "values"
 
 
+# Sizes without names, and lengths that the launch gives, are forms of the first.
 @pytest.mark.parametrize(
     ("body", "given", "block"),
     [
         (SMITH_WATERMAN, LETTERS, 128),
+        (SMITH_WATERMAN.replace("unsigned char", "uint8_t").replace("N", "128"), LETTERS, 128),
+        (SMITH_WATERMAN.replace("j >= 0 && j < N", "t <= s && s - t < N && t < m")
+         .replace("s < 2 * N - 1", "s < m + N - 1"), f"{LETTERS}, int m", 128),
         (NEEDLEMAN_WUNSCH, LETTERS, 128),
         (LONGEST_COMMON, LETTERS, 128),
         (TIME_WARPING, LETTERS.replace("unsigned char", "float").replace("int*", "float*"), 128),

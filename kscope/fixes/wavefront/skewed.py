@@ -31,6 +31,7 @@ MOST = 32  # places of a lane: their states are in its registers (judged)
 WARPS = 32  # of an SM that share it: fewer make their steps faster than one alone goes through many places (judged)
 STATIC = 48 * 1024  # bytes of shared memory that a kernel may declare (CUDA C++ Programming Guide)
 CELLS = 1 << 14  # elements of each array that is played with
+TYPES = {"uint8_t": "unsigned char", "uint16_t": "unsigned short", "int16_t": "short"}
 LETTERS = 4  # that bytes are drawn of, so that some are equal
 _NEVER = re.compile(
     r"\b(?:asm|goto|extern|volatile|\w+_[nc]|(?:own|left|above|new|last|came)_\d+)\b|\b(?:threadIdx|blockDim)\.[yz]"
@@ -104,6 +105,11 @@ def _besides(fn: Function) -> list[Condition]:
     return out
 
 
+def _body(fn: Function) -> str:
+    """The body with types by the names that are played."""
+    return re.sub(rf"\b(?:{'|'.join(TYPES)})\b", lambda m: TYPES[m[0]], fn.body)
+
+
 def _bounds(fn: Function) -> list[Span]:
     m = _BOUNDS.search(fn.code[: fn.opened])
     return [(m.start(), m.end(), f"__launch_bounds__({WARP})")] if m is not None else []
@@ -116,7 +122,7 @@ def proved_text(fn: Function, known: Mapping[str, int], block: int) -> tuple[str
         if max(played) > block:
             continue
         try:
-            tree = parsed(arrayed(fn.body))
+            tree = parsed(arrayed(_body(fn)))
             sized = [scaled(known, block, size) for size in played]
             step = wave(tree, played[0], sized[0]).step
             told = seen(tree, step, played[0], _memory(fn), _numbers(fn, sized[0], played[0]), fn.pointers)
@@ -148,7 +154,7 @@ def _numbers(fn: Function, known: Mapping[str, int], size: int) -> dict[str, int
 
 def same(fn: Function, new: str, known: Mapping[str, int], block: int) -> int:
     """Results that came out the same in all sizes and on all numbers that are tried."""
-    body = arrayed(fn.body)
+    body = arrayed(_body(fn))
     grid = max(1, THREADS // block), 1
     sides = Side(body, grid, (block, 1), steps=STEPS), Side(new, grid, (WARP, 1), steps=STEPS)
     tried: Sequence[tuple[int, Mapping[str, int]]] = [(n, known) for n in (1, 2)]
