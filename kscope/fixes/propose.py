@@ -64,7 +64,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "LAT303": ("algebra.steady:fixes", "template.proposed:chains", "recurrence.chains:fixes"),
     "LAT305": ("work.halved:fixes", "order.lanes:fixes", "order.by_host:fixes", "order.by_way:fixes",
                "shared_sums.row_lanes:fixes"),
-    "LAT306": ("cases.merged:fixes", "cases.called_once:fixes", "cases.rounds_fewer:fixes"),
+    "LAT306": ("cases.merged:fixes", "cases.called_once:fixes"),
     "LAT307": ("warpgroup.products:fixes", "triton.programs:stages", "work.waits:ring", "pipeline.ring:fixes",
                "pipeline.addressed:fixes"),
     "LAT308": ("work.fences:fences",),
