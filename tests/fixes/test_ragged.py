@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import pytest
 
 from kscope.fixes.given.grammar import Unplayable
-from kscope.fixes.recurrence.ragged import Runs, _played, runs, spans
+from kscope.fixes.given.played import Rules, play
+from kscope.fixes.recurrence.ragged import _played, runs
+from kscope.fixes.recurrence.ragged_parts import Runs, words
+from kscope.fixes.recurrence.ragged_text import FENCE, spans
 from kscope.fixes.recurrence.serial import found
 from kscope.fixes.rows.function import _read
 from tests.support.with_sources import changes
@@ -13,6 +19,7 @@ from tests.support.with_sources import changes
 GIVEN = "const int* __restrict__ first, const float* __restrict__ x, float* __restrict__ out, const int* at, int wide"
 BOUNDS = "int a = first[blockIdx.x], b = first[blockIdx.x + 1]; float s = 0;"
 SUM = "for (int r = a; r < b; r++) s += x[r * wide + threadIdx.x];"
+ROOM = (1056, 32)
 STORE = "out[blockIdx.x * wide + threadIdx.x] = s;"
 
 
@@ -28,22 +35,28 @@ def ragged(*lines: str) -> Runs | None:
 
 def compared(*lines: str, more: int = 1) -> int:
     one = ragged(*lines)
-    return _played(one, more, (32, 1, 1), {"wide": 32}) if one is not None else 0
+    return _played(one, more, ROOM, (32, 1, 1), {"wide": 32}) if one is not None else 0
+
+
+def zeros(out: int, part: int, came: int) -> dict[str, np.ndarray]:
+    return {name: np.zeros(n, dtype=np.int64) for name, n in (("out", out), ("k_part0", part), ("k_came", came))}
 
 
 def test_a_capture_gives_every_block_as_many_rows() -> None:
     first, *rest = changes("ragged.block", "GRD403")
     assert first.title.startswith("as many rows for every block")
     text = first.edits[0].becomes
-    assert "next0_n[step_n] = r < to_n ? x[(r * 128) + threadIdx.x] : 0;" in text and "s += value0_n[step_n];" in text
-    assert "atomicAdd(&y[last_part_n * 128 + threadIdx.x], s);" in text
-    assert "__device__ unsigned long long ragged_block_parts[4096] = {};" in first.code and "Memset" not in first.code
+    assert "{ value0_n[half_n + step_n] = x[(r * 128) + threadIdx.x]; }" in text
+    assert "float s = sum0_n; y[of_run_n * 128 + threadIdx.x] = s;" in text
+    assert "atomicAdd(&ragged_block_part0[slot_n * threads_n + thread_n], sum0_n);" in text and "while" not in text
+    assert "__device__ float ragged_block_part0[135168] = {};" in first.code and "Memset" not in first.code
+    assert "__device__ unsigned ragged_block_came[1056] = {};" in first.code
     assert first.above == first.edits[0].line and "float* __restrict__ y, int runs_n) {" in text
     assert "// launch: ragged_block<<<1056, dim3(128, 1, 1)>>>(..., 4096)" in first.code
     assert "__syncthreads_count(probe_n < behind_n && start[probe_n] <= from_n);" in text
     assert first.conditions[0].state == "proved" and first.conditions[0].ran > 1000
     checks = {c.holds for c in first.conditions if c.state == "check"}
-    assert {"start never goes down", "no launch has more than 4096 runs"} < checks
+    assert {"start never goes down", "no two launches of it run at a time"} < checks
     assert not any("zero" in c for c in checks)
     assert first.proof[0].before == pytest.approx(9.8, rel=0.01)
     assert any("parts" in f.title for f in rest)  # the smaller change stays, behind it
@@ -59,6 +72,13 @@ def test_a_capture_gives_every_block_as_many_rows() -> None:
         ("const int row = blockIdx.x, a = first[row], b = first[row + 1]; float s = 0.f;", SUM,
          "out[row * wide + threadIdx.x] = s;"),
         (BOUNDS, SUM.replace("+= x", "+= x[blockIdx.x] * x"), STORE),  # a row's part depends on its run
+        (BOUNDS, SUM, STORE.replace("= s", "= s * 2 + 1")),
+        (BOUNDS, SUM, STORE.replace("= s", "+= s")),
+        (BOUNDS, SUM, "if (b > a) s = s * (b - a);", STORE),
+        ("int w = blockIdx.x * wide;" + BOUNDS, SUM, "float t = s + 1; out[w + threadIdx.x] = t;"),
+        (BOUNDS.replace("s = 0", "s = 0, q = 0"), "for (int r = a; r < b; r++)",
+         "{ int e = at[r]; float v = x[e * wide + threadIdx.x]; s += v; q += v * v; }",
+         STORE.replace("= s", "= q - s")),
         ("int w = wide;" + BOUNDS, SUM.replace("wide", "w").replace("+= x", "+= 3 * r - x"), STORE),
     ],
 )  # fmt: skip
@@ -71,8 +91,8 @@ def test_every_row_is_added_to_its_run(lines: tuple[str, ...], more: int) -> Non
     [
         (BOUNDS.replace("+ 1]", "+ 2]"), SUM, STORE),  # runs overlap
         (BOUNDS.replace("s = 0", "s = 1"), SUM, STORE),  # every part would begin with it
-        (BOUNDS, SUM, STORE.replace("= s", "= s * 2 + 1")),
-        (BOUNDS, SUM, STORE.replace("= s", "+= s")),
+        (BOUNDS, SUM, STORE.replace("= s", "= s + out[0]")),
+        (BOUNDS, SUM, "*(out + threadIdx.x) = s;"),
         (BOUNDS, SUM.replace("s += x", "s = 2 * s + x"), STORE),
         (BOUNDS, SUM.replace("s += x", "s += out[r] + x"), STORE),
         (BOUNDS, "if (a == b) return;", SUM, STORE),
@@ -90,38 +110,74 @@ def test_sums_that_several_blocks_store_at_one_place_are_not_played() -> None:
     assert not compared(BOUNDS, SUM, "out[threadIdx.x] = s;")
 
 
-def test_a_wrong_search_or_a_missing_barrier_is_seen() -> None:
+WRONG = [
+    ("(thread_n + 1) * skip_n;\n  const", "thread_n * skip_n;\n  const"),
+    ("begin_n < stop_n && begin_n < end_n", "begin_n < stop_n"),
+    ("begin_n <= from_n && from_n < end_n", "begin_n <= from_n"),
+    ("own_n[3] = end_n", "own_n[2] = end_n"),
+    ("begins_at_n[step_n] > run_n", "begins_at_n[step_n] > run_n + 1"),
+    ("if (most_n == run_n)", "if (most_n >= run_n)"),
+    ("tile_n + at_n + half_n + 16 + step_n", "tile_n + at_n + half_n + 15 + step_n"),
+    ("to_n - (tile_n + at_n + half_n + 16) >= 8", "to_n - (tile_n + at_n + half_n + 16) >= 0"),
+    ("first[mine_n] >= first[mine_n + 1]", "first[mine_n] > first[mine_n + 1]"),  # runs without rows
+    ("first[further_n] >= first[further_n + 1]", "first[further_n] > first[further_n + 1]"),
+    ("if (left_n) { atomicAdd(&k_part0[slot_n * threads_n + thread_n], sum0_n); } else {", "{"),
+    ("first_came_n == first_parts_n", "first_came_n + 1 == first_parts_n"),
+    ("last_came_n == last_parts_n", "last_came_n == 0"),
+    ("if (last_n[0]) k_came[slot_n] = 0;", ""),  # words stay for the next launch
+    ("sums0_n[at_n] = 0;", ""),
+    ("if (tile_n > from_n) { __syncthreads(); } else {", "if (tile_n == from_n) {"),
+    ("    __syncthreads();\n  }\n  const bool before_n", "  }\n  const bool before_n"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), WRONG)
+def test_a_wrong_search_or_a_missing_barrier_is_seen(old: str, new: str) -> None:
     one = ragged(BOUNDS, SUM, STORE)
     assert one is not None
-    *_, (start, end, text) = spans(one)
-    for old, new in (
-        ("(thread_n + 1) * skip_n", "thread_n * skip_n"),
-        ("row_n < end_n;", "row_n <= end_n;"),
-        ("    __syncthreads();\n    if", "    if"),
-        ("    __syncthreads();\n  }", "  }"),
-        ("at_n + 8 + step_n", "at_n + 7 + step_n"),
-        ("at_n + 8 + 8 <= to_n", "at_n + 8 <= to_n"),
-        ("|= first[none_n] == first[none_n + 1]", "|= false"),  # runs without rows
-        ("if (run_n == left_n) { s_left_n = s; } else {", "{"),
-        ("1] > to_n ? end_run_n", "1] > to_n + 99 ? end_run_n"),
-        ("+ 1 == rest_n", "+ 2 == rest_n"),  # words stay for the next launch
-        ("= turn_n;\n  __syncthreads();", "= turn_n;"),
-        ("tile_n + 64;\n      for", "stop_n;\n      for"),
-        ("first[of_n] > tile_n ? first[of_n] : tile_n", "first[of_n]"),
-    ):
-        assert old in text
-        with pytest.MonkeyPatch.context() as patch:
-            wrong = text.replace(old, new)
-            patch.setattr("kscope.fixes.recurrence.ragged.spans", lambda found, wrong=wrong: [(start, end, wrong)])
-            assert not _played(one, 1, (32, 1, 1), {"wide": 32}), old
+    *_, (start, end, text) = spans(one, ROOM)
+    assert old in text
+    with pytest.MonkeyPatch.context() as patch:
+        wrong = text.replace(old, new)
+        patch.setattr("kscope.fixes.recurrence.ragged.spans", lambda *_: [(start, end, wrong)])
+        assert not _played(one, 1, ROOM, (32, 1, 1), {"wide": 32})
+
+
+def test_runs_that_nothing_says_where_they_begin_end_all_the_same() -> None:
+    """Numbers that go down: no loop waits, and nothing outside the arrays is touched."""
+    one = ragged(BOUNDS, SUM, STORE)
+    assert one is not None
+    *_, (_, _, text) = spans(one, ROOM)
+    body, rng = text.replace(FENCE, ""), np.random.default_rng(7)
+    wrong = ([9, 0, 5], [0, 900, 3, 2], [40, 30, 20, 10, 0], [0, 2, 1, 600, 5, 7], [*rng.integers(0, 500, 40)])
+    for first in wrong:
+        memory = {"first": np.array(first), "x": np.ones(1 << 15, dtype=np.int64), **zeros(out=2048, part=288, came=9)}
+        rules = Rules(literals="drawn", tickets=True, handed=("k_part0", "k_came"))
+        play(body, (9, 1), (32, 1), memory, {"wide": 32, "runs_n": len(first) - 1}, rules)
+        assert memory["first"].tolist() == first
+
+
+@pytest.mark.parametrize("shape", [((5, 32), (9, 1), (64, 1)), ((5, 32), (9, 1), (16, 2)), ((5, 32), (3, 1), (8, 1))])
+def test_a_launch_of_another_shape_than_there_are_words_for(
+    shape: tuple[tuple[int, int], tuple[int, int], tuple[int, int]],
+) -> None:
+    """Blocks of more threads than the arrays were made for, or of fewer than look at a time."""
+    one = ragged(BOUNDS, SUM, STORE)
+    assert one is not None
+    room, grid, block = shape
+    *_, (_, _, text) = spans(one, room)
+    first = np.concatenate([[0], np.cumsum(np.random.default_rng(3).integers(0, 60, 40))])
+    x = np.random.default_rng(4).integers(0, 1000, int(first[-1]) * block[0])
+    memory = {"first": first, "x": x, **zeros(out=40 * block[0], part=words(room), came=room[0])}
+    rules = Rules(literals="drawn", tickets=True, handed=("k_part0", "k_came"))
+    play(text.replace(FENCE, ""), grid, block, memory, {"wide": block[0], "runs_n": 40}, rules)
+    rows = x.reshape(-1, block[0])
+    expected = np.array([rows[a:b].sum(axis=0) for a, b in itertools.pairwise(first)])
+    assert np.array_equal(memory["out"].reshape(40, -1), expected) and not memory["k_part0"].any()
 
 
 def test_the_store_becomes_a_part_that_is_added() -> None:
-    one = ragged(BOUNDS, SUM, STORE)
-    assert one is not None
-    *_, (_, _, text) = spans(one)
-    assert "atomicAdd(&out[last_part_n * wide + threadIdx.x], s);" in text
     one = ragged(BOUNDS, SUM.replace("+= x", "+= x[blockIdx.x] * x"), STORE)  # a row's part depends on its run
     assert one is not None
-    *_, (_, _, text) = spans(one)
+    *_, (_, _, text) = spans(one, ROOM)
     assert "blockIdx.x * wide" not in text and "atomicAdd(&out[run_n * wide + threadIdx.x], s);" in text

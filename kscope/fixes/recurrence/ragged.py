@@ -4,14 +4,17 @@ of whichever runs they are, and adds what it has of each."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kscope.fixes.given.conditions import not_written, proved, reads
+from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.kinds import FLOATS
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import plain
-from kscope.fixes.recurrence.ragged_text import TILE, Runs, parts, spans
+from kscope.fixes.recurrence.linear import parsed
+from kscope.fixes.recurrence.ragged_parts import Runs, handed, parts, words
+from kscope.fixes.recurrence.ragged_text import FENCE, TILE, spans
 from kscope.fixes.recurrence.rewritten import CELLS, Side, alike, edits, numbers, sized
 from kscope.fixes.recurrence.serial import Serial, serial
 from kscope.fixes.rows.function import Function
@@ -22,8 +25,7 @@ ADDED = ("float", "double", "int", "unsigned", "unsigned int")  # that atomicAdd
 MOST = "instructions of the SM that executes most over the mean"  # the finding's (GRD403)
 NAMED = 3  # names for names that are looked up
 THREADS = 1024  # of an SM, which have enough rows on their way (judged)
-ROOM = 1024  # runs that there are words for, at least
-RUNS = 6  # that are played
+RUNS, BLOCKS = 6, 5  # that are played
 WAVES = 2  # of blocks that the device should have, so that none waits for another (judged)
 PLACES = 256  # that whole numbers in arrays lead to
 MEANS, SHORT = (2, 40, 150), (1, 2)  # rows of a run that is played, and where there are more than threads
@@ -39,16 +41,17 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     fn, code = found.one.fn, setting.code
     more = max(1, round(WAVES * held.blocks * setting.sms / launch.grid[0]))
-    compared = _played(found, more, launch.block, sized(fn, numbers(setting, fn), launch.threads, launch.block[0]))
+    blocks = setting.sms * max(1, THREADS // launch.threads)
+    room = (blocks, launch.threads)
+    compared = _played(found, more, room, launch.block,
+                       sized(fn, numbers(setting, fn), launch.threads, launch.block[0]))  # fmt: skip
     uneven = next((e.value for e in asked.finding.evidence if e.metric == MOST), None)
     if not compared or not isinstance(uneven, (int, float)):
         return []
-    outs, fractions = sorted({name for name, _, _ in found.stores}), set(found.one.states.values()) & {*FLOATS}
+    fractions = set(found.one.states.values()) & {*FLOATS}
     loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
-    changed = edits(setting, fn, spans(found))
-    handed = any(parts(found) in e.becomes for e in changed)
-    room = max(ROOM, 1 << (launch.grid[0] - 1).bit_length())
-    blocks = setting.sms * max(1, THREADS // launch.threads)
+    changed = edits(setting, fn, spans(found, room))
+    handed = any(next(iter(parts(found))) in e.becomes for e in changed)
     grid, more_given = f"dim3({launch.grid[0]}, {more})" if more > 1 else str(launch.grid[0]), ""
     if handed:
         grid, more_given = str(blocks), f", {launch.grid[0]}"
@@ -57,7 +60,7 @@ def fixes(asked: Asked) -> list[Fix]:
             kind="lane_mapping",
             title="as many rows for every block, of whichever runs they are, and added to their sums",
             language="cuda",
-            code=f"{_needed(found, outs, room, handed=handed)}// launch: "
+            code=f"{_needed(found, room, handed=handed)}// launch: "
             f"{setting.name}<<<{grid}, dim3{launch.block}>>>(...{more_given})",
             edits=changed,
             parameters={"grid.x": blocks} if handed else {"grid.y": more},
@@ -68,7 +71,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 reads("nothing but the sums is carried from row to row", "the loop's text taken apart"),
                 Condition(holds=f"{found.array} never goes down", state="check",
                           why="each run begins where the one before it ends: blocks look for theirs in it"),
-                *_kept(found, outs, room, handed=handed),
+                *_kept(found, handed=handed),
                 *not_written(code, loads),
                 *([Condition(holds="the order in which a sum is added up does not matter", state="check",
                              why="parts of floats round differently")] if fractions else []),
@@ -78,33 +81,32 @@ def fixes(asked: Asked) -> list[Fix]:
             ],
             costs=["sums in another order from run to run",
                    f"a search in {found.array} for each block, two barriers for {TILE} rows",
-                   *(["the last block of a run waits for its first one"] if handed else [])],
+                   *(["sums of runs of several blocks go through global memory"] if handed else [])],
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
 
 
-def _needed(found: Runs, outs: Sequence[str], room: int, *, handed: bool) -> str:
+def _needed(found: Runs, room: tuple[int, int], *, handed: bool) -> str:
     """What stands in front of the kernel, or is done in front of a launch."""
     if not handed:
-        return "".join(f"// {name} is zero before: cudaMemsetAsync({name}, 0, bytes)\n" for name in outs)
-    return (
-        "// of each run of several blocks: how many came, whether its sum is there, and how many added to it\n"
-        f"__device__ unsigned long long {parts(found)}[{room}] = {{}};  // zero again after each launch\n"
-    )
+        return "".join(f"// {name} is zero before: cudaMemsetAsync({name}, 0, bytes)\n" for name in found.outs)
+    *sums, came = parts(found).items()
+    arrays = "".join(f"__device__ {kind} {name}[{words(room)}] = {{}};\n" for name, kind in sums)
+    said = "// of each run of several blocks: sums of its parts, and how many came; zero again after each launch\n"
+    return f"{said}{arrays}__device__ {came[1]} {came[0]}[{room[0]}] = {{}};\n"
 
 
-def _kept(found: Runs, outs: Sequence[str], room: int, *, handed: bool) -> list[Condition]:
+def _kept(found: Runs, *, handed: bool) -> list[Condition]:
     """What parts of sums ask for, which blocks hand to each other or add to what is there."""
     if not handed:
         why = "parts are added to it"
-        return [Condition(holds=f"{name} is zero before the launch", state="check", why=why) for name in outs]
+        return [Condition(holds=f"{name} is zero before the launch", state="check", why=why) for name in found.outs]
+    name = next(iter(parts(found)))
     return [
-        Condition(holds=f"no launch has more than {room} runs", state="check",
-                  why=f"{parts(found)} has a word for each"),
         Condition(holds="every launch says how many runs it has, which was its number of blocks", state="check",
                   why="runs_n is a new parameter: blocks are as many as the device takes"),
-        Condition(holds="no two launches of it run at a time", state="check", why=f"{parts(found)} is one array"),
+        Condition(holds="no two launches of it run at a time", state="check", why=f"{name} is one array"),
     ]  # fmt: skip
 
 
@@ -123,10 +125,12 @@ def runs(one: Serial) -> Runs | None:
         return None
     if fn.pointers.get(begins["array"]) in (None, *FLOATS):
         return None
-    stores = _stores(fn, one.tail)
-    if not stores or sorted(s for _, _, s in stores) != sorted(one.states) or not _zero(one):
+    outs = _outs(fn, one.tail)
+    if not outs or not _zero(one):
         return None
-    return Runs(one, begins["array"], stores)
+    stores = _stores(fn, one.tail)
+    found = Runs(one, begins["array"], stores if sorted(s for _, _, s in stores) == sorted(one.states) else (), outs)
+    return found if found.stores or handed(found) else None
 
 
 def _put_in(expression: str, text: str) -> str:
@@ -140,40 +144,63 @@ def _zero(one: Serial) -> bool:
     return all(re.search(rf"\b{s}\s*=\s*0(?:\.0*)?f?\s*[,;]", one.head) for s in one.states)
 
 
+def _outs(fn: Function, tail: str) -> tuple[str, ...]:
+    """Arrays that the end of a kernel stores to, if each is used nowhere else."""
+    try:
+        left = list(_stored(parsed(f"{{{tail}}}")))
+    except Unplayable:
+        return ()
+    once = all(name in fn.pointers and len(re.findall(rf"\b{name}\b", fn.body)) == 1 for name in left)
+    return tuple(sorted(left)) if once else ()
+
+
+def _stored(node: object) -> Iterator[str]:
+    """Arrays that a tree stores to; "" for what is none."""
+    if not isinstance(node, (tuple, list)):
+        return
+    if len(node) == 4 and node[0] in ("assign", "after") and node[2][0] != "name":
+        to = node[2]
+        yield to[1][1] if to[0] == "index" and to[1][0] == "name" else ""
+    for part in node:
+        yield from _stored(part)
+
+
 def _stores(fn: Function, tail: str) -> tuple[tuple[str, str, str], ...]:
     """What the end of a kernel stores, if it does nothing else."""
     out, at = [], 0
     while tail[at:].strip():
         match = _STORE.match(tail, at)
-        if match is None or match["name"] not in fn.pointers or len(re.findall(rf"\b{match['name']}\b", fn.body)) > 1:
+        if match is None or match["name"] not in fn.pointers:
             return ()
         out.append((match["name"], match["at"].strip(), match["value"]))
         at = match.end()
     return tuple(out)
 
 
-def _played(found: Runs, more: int, block: Sequence[int], known: dict[str, int]) -> int:
+def _played(found: Runs, more: int, room: tuple[int, int], block: Sequence[int], known: dict[str, int]) -> int:
     fn = found.one.fn
     shape = (block[0], block[1] * block[2])
     if block[2] > 1:
         return 0
-    (_, _, new), compared = spans(found)[-1], 0
-    own = (parts(found), "unsigned long long") if parts(found) in new else None
-    for many, sizes in ((RUNS, MEANS), (block[0] * block[1] + RUNS, SHORT)):  # fewer than threads look for, and more
+    (_, _, new), compared = spans(found, room)[-1], 0
+    new = new.replace(FENCE, "__threadfence();")
+    own = parts(found) if next(iter(parts(found))) in new else {}
+    for many, blocks, sizes in ((RUNS, BLOCKS, MEANS), (3 * block[0] * block[1], 2, SHORT)):  # than threads look for
 
         def drawn(name: str, kind: str, size: int, many: int = many) -> Any:
             made = np.random.default_rng([size, *map(ord, name)])
             if name == found.array:
                 return np.pad(np.cumsum(made.integers(0, 2 * size + 1, many + 1)), (0, CELLS - many - 1))
-            if own is None and name in {to for to, _, _ in found.stores}:
+            if not own and name in found.outs:
                 return np.zeros(CELLS, dtype=np.int64)
             return made.integers(1, 1 << 20 if kind in FLOATS else PLACES, CELLS)
 
-        outs = tuple({to for to, _, _ in found.stores}) if own is not None else ()
-        grid = (max(2, many * more // 2), 1) if own is not None else (many, more)
-        sides = Side(fn.body, (many, 1), shape), Side(new, grid, shape, own, outs)
-        same = alike(fn, *sides, (), {**known, "runs_n": many}, sizes=sizes, drawn=drawn)
-        if not same:
-            return 0
-        compared += same
+        grid = (blocks, 1) if own else (many, more)
+        each = tuple((n,) for n in range(blocks))  # then another one comes last
+        for order in ((), each) if own and many == RUNS else ((),):
+            sides = Side(fn.body, (many, 1), shape), Side(new, grid, shape, own, order)
+            same = alike(fn, *sides, (), {**known, "runs_n": many}, sizes=sizes, drawn=drawn)
+            if not same:
+                return 0
+            compared += same
     return compared

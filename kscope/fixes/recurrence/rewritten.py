@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.kinds import FLOATS
@@ -27,14 +27,15 @@ NEAR = 1e-9  # of the largest result: doubles in another order (judged)
 
 
 class Side(Struct, frozen=True):
-    """A body and its launch. scratch: an array of zeros of its own, which it leaves as it was, with its type; handed:
-    arrays whose words blocks hand to each other by it; steps: most of them."""
+    """A body and its launch. scratch: arrays of zeros of its own, left as they were, with their types: blocks
+    hand words to each other in them. order: blocks that run at a time, one such group behind the other, if not all of
+    them at once. steps: most of them."""
 
     body: str
     grid: tuple[int, int]
     block: tuple[int, int]
-    scratch: tuple[str, str] | None = None
-    handed: tuple[str, ...] = ()
+    scratch: Mapping[str, str] = {}
+    order: tuple[tuple[int, ...], ...] = ()
     steps: int = STEPS
 
 
@@ -142,16 +143,17 @@ def _left(
     if real:
         before = {n: (c / (c.max() + 1.0) if fn.pointers[n].startswith(FLOATS) else c) for n, c in before.items()}
     memory = {name: cells.copy() for name, cells in before.items()}
-    kinds, own = dict(fn.pointers), side.scratch
-    if own is not None:
-        memory[own[0]], kinds[own[0]] = np.zeros(CELLS, dtype=np.int64), own[1]
-    rules = Rules(literals="real" if real else "drawn", races=True, kinds=kinds, tickets=own is not None,
-                  handed=(*side.handed, *(own or ())[:1]), steps=side.steps)  # fmt: skip
+    for name, kind in side.scratch.items():
+        memory[name] = np.zeros(CELLS, dtype=np.float64 if real and kind in FLOATS else np.int64)
+    rules = Rules(literals="real" if real else "drawn", races=True, kinds={**fn.pointers, **side.scratch},
+                  tickets=bool(side.scratch), handed=tuple(side.scratch), steps=side.steps)  # fmt: skip
     try:
-        play(side.body, side.grid, side.block, memory, {"warpSize": 32, **numbers}, rules)
+        for only in side.order or ((),):
+            numbered = structs.replace(rules, only=only)
+            play(side.body, side.grid, side.block, memory, {"warpSize": 32, **numbers}, numbered)
     except Unplayable:
         return None
-    if own is not None and memory[own[0]].any():
+    if any(memory[name].any() for name in side.scratch):
         return None
     return {name: (before[name], memory[name]) for name in before}
 
