@@ -75,6 +75,7 @@ def test_a_capture_gives_every_block_as_many_rows() -> None:
         (BOUNDS, SUM, STORE.replace("= s", "= s * 2 + 1")),
         (BOUNDS, SUM, STORE.replace("= s", "+= s")),
         (BOUNDS, SUM, "if (b > a) s = s * (b - a);", STORE),
+        ("const float* row = x + threadIdx.x;" + BOUNDS, "for (int r = a; r < b; r++) s += row[r * wide];", STORE),
         ("int w = blockIdx.x * wide;" + BOUNDS, SUM, "float t = s + 1; out[w + threadIdx.x] = t;"),
         (BOUNDS.replace("s = 0", "s = 0, q = 0"), "for (int r = a; r < b; r++)",
          "{ int e = at[r]; float v = x[e * wide + threadIdx.x]; s += v; q += v * v; }",
@@ -127,7 +128,7 @@ WRONG = [
     ("if (last_n[0]) k_came[slot_n] = 0;", ""),  # words stay for the next launch
     ("sums0_n[at_n] = 0;", ""),
     ("if (tile_n > from_n) { __syncthreads(); } else {", "if (tile_n == from_n) {"),
-    ("    __syncthreads();\n  }\n  const bool before_n", "  }\n  const bool before_n"),
+    ("if (to_n - tile_n > 64) __syncthreads();", ""),
 ]
 
 

@@ -63,7 +63,8 @@ def shared(found: Runs) -> Shared | None:
     for kind, name, stars, value in made:
         if name in one.states:
             continue
-        text = f"{kind if not stars else 'auto'} {name}" + (f" = {bare(written(value))};" if value is not None else ";")
+        first = f" = {bare(written(value))}" if value is not None else ""
+        text = f"{'const ' if stars else ''}{kind}{stars} {name}{first};"
         if "blockIdx" in text or (value is not None and names(value) & mine):
             mine.add(name)
             run.append((name, re.sub(r"\bblockIdx\.x\b", "of_run_n", text)))

@@ -12,7 +12,7 @@ from kscope.fixes.recurrence.serial import Update
 
 AT_ONCE = 8  # values of a thread that are on their way while as many are added (measured: ragged rows on an H200)
 TILE = 64  # rows of a block, at least: runs are looked up for so many at a time (judged)
-FEW = 32  # runs that are looked through for the first one of a block, one by a thread (judged)
+FEW = TILE  # runs that are looked through for the first one of a block, by as many threads (judged)
 ROUNDS = 32  # of a search among them: each leaves half of them or less
 FENCE = 'asm volatile("fence.acq_rel.gpu;" ::: "memory");'  # less than __threadfence() (measured: H200)
 ADD = "atomicAdd(&{to}, {value});"
@@ -44,7 +44,8 @@ def _front(found: Runs, room: tuple[int, int], look: str) -> str:
 const int most_n = threads_n <= {threads} ? {blocks} : {words(room) // LARGEST};
 const int blocks_n = gridDim.x < most_n ? gridDim.x : most_n;
 const {kind} first_n = {array}[0], rows_n = {array}[runs_n] - first_n;
-const int skip_n = (runs_n + {threads - 1}) / {threads}, probe_n = (thread_n + 1) * skip_n;
+const int each_n = (runs_n + {threads - 1}) / {threads}, skip_n = each_n > {FEW} ? each_n : {FEW};
+const int probe_n = (thread_n + 1) * skip_n;
 const {kind} there_n = {array}[probe_n < runs_n ? probe_n : runs_n];
 {look}
 __shared__ __align__(16) int begins_n[{TILE}];
@@ -159,7 +160,7 @@ for (int at_n = 0; at_n < stop_n - tile_n; at_n += {2 * many}) {{
 {_load(found, shared, many, f"tile_n + at_n + half_n + {2 * many}")}
 }}
 }}
-__syncthreads();
+if (to_n - tile_n > {TILE}) __syncthreads();
 }}
 {_end(found, shared)}
 }}"""
