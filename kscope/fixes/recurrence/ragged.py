@@ -11,9 +11,8 @@ from kscope.fixes.given.conditions import not_written, proved, reads
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.kinds import FLOATS
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import plain
 from kscope.fixes.recurrence.linear import parsed
-from kscope.fixes.recurrence.ragged_parts import Runs, handed, parts, words
+from kscope.fixes.recurrence.ragged_parts import Runs, handed, parts, put_in, words
 from kscope.fixes.recurrence.ragged_text import FENCE, TILE, spans
 from kscope.fixes.recurrence.rewritten import CELLS, Side, alike, edits, numbers, sized
 from kscope.fixes.recurrence.serial import Serial, serial
@@ -23,13 +22,14 @@ from kscope.model.lazily import np
 
 ADDED = ("float", "double", "int", "unsigned", "unsigned int")  # that atomicAdd takes
 MOST = "instructions of the SM that executes most over the mean"  # the finding's (GRD403)
-NAMED = 3  # names for names that are looked up
 THREADS = 1024  # of an SM, which have enough rows on their way (judged)
 RUNS, BLOCKS = 6, 5  # that are played
 WAVES = 2  # of blocks that the device should have, so that none waits for another (judged)
 PLACES = 256  # that whole numbers in arrays lead to
 MEANS, SHORT = (2, 40, 150), (1, 2)  # rows of a run that is played, and where there are more than threads
 _STORE = re.compile(r"\s*(?P<name>\w+)\s*\[(?P<at>[^;=]*)\]\s*=(?!=)\s*(?P<value>\w+)\s*;")
+SIGNED = ("int", "long")  # rows are told apart by differences
+_COUNTED = re.compile(r"\(?(?P<array>\w+)\[blockIdx\.x\+1\]-\(?(?P=array)\[blockIdx\.x\]\)*")
 _NEXT = re.compile(r"(?P<array>\w+)\[blockIdx\.x\]")
 
 
@@ -113,9 +113,8 @@ def _kept(found: Runs, *, handed: bool) -> list[Condition]:
 def runs(one: Serial) -> Runs | None:
     """What a kernel is whose blocks each sum up `array[blockIdx.x]` to `array[blockIdx.x + 1]`."""
     fn, loop = one.fn, one.loop
-    start, end = (_put_in(side, fn.body) for side in (loop.start, loop.end))
-    begins = _NEXT.fullmatch(start)
-    if begins is None or end != f"{begins['array']}[blockIdx.x+1]" or one.stores or one.moved or one.factored:
+    array, counted = _array(one), loop.start == "0"
+    if not array or one.stores or one.moved or one.factored:
         return None
     if one.was is not fn:
         return None
@@ -123,21 +122,24 @@ def runs(one: Serial) -> Runs | None:
         return None
     if re.search(r"\breturn\b|\bblockIdx\.y|\bgridDim\b", fn.body) or re.search(r"\w_n\b", fn.code):
         return None
-    if fn.pointers.get(begins["array"]) in (None, *FLOATS):
+    if fn.pointers.get(array) in (None, *FLOATS):
         return None
     outs = _outs(fn, one.tail)
     if not outs or not _zero(one):
         return None
     stores = _stores(fn, one.tail)
-    found = Runs(one, begins["array"], stores if sorted(s for _, _, s in stores) == sorted(one.states) else (), outs)
+    whole = not counted and sorted(s for _, _, s in stores) == sorted(one.states)
+    found = Runs(one, array, stores if whole else (), outs)
     return found if found.stores or handed(found) else None
 
 
-def _put_in(expression: str, text: str) -> str:
-    """With the names in it that stand for others, and what these stand for."""
-    for _ in range(NAMED):
-        expression = plain(expression, text)
-    return expression
+def _array(one: Serial) -> str:
+    """Where runs begin: a block's loop goes from its one to the next, or counts as many rows; "" where it does not."""
+    start, end = (put_in(side, one.fn.body) for side in (one.loop.start, one.loop.end))
+    begins = (_COUNTED if start == "0" else _NEXT).fullmatch(end if start == "0" else start)
+    if begins is None or one.loop.kind not in SIGNED:
+        return ""
+    return begins["array"] if start == "0" or end == f"{begins['array']}[blockIdx.x+1]" else ""
 
 
 def _zero(one: Serial) -> bool:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.fixes.given.grammar import Node, Unplayable
+from kscope.fixes.given.text import plain
 from kscope.fixes.recurrence.linear import bare, names, parsed, written
 from kscope.fixes.recurrence.serial import Serial, Update
 
+NAMED = 3  # names for names that are looked up
 LARGEST = 1024  # threads of a block
 
 
@@ -31,6 +33,13 @@ class Shared(Struct, frozen=True):
     all_: str
     run: str
     rounds: tuple[Update | str, ...]
+
+
+def put_in(expression: str, text: str) -> str:
+    """With the names in it that stand for others, and what these stand for."""
+    for _ in range(NAMED):
+        expression = plain(expression, text)
+    return expression
 
 
 def parts(found: Runs) -> dict[str, str]:
@@ -70,16 +79,39 @@ def shared(found: Runs) -> Shared | None:
             run.append((name, re.sub(r"\bblockIdx\.x\b", "of_run_n", text)))
         else:
             all_.append(text)
-    rests = " ".join(r.form.rest if isinstance(r, Update) else r for r in one.rounds)
-    if fn.call is not None or "blockIdx" in rests or any(re.search(rf"(?<![\w.]){name}\b", rests) for name in mine):
+    rounds = _rounds(found)
+    rests = " ".join(r.form.rest if isinstance(r, Update) else r for r in rounds or ())
+    if rounds is None or fn.call is not None or "blockIdx" in rests:
         return None
-    asked = one.tail
-    needed: list[str] = []
-    for name, text in reversed(run):
+    if any(re.search(rf"(?<![\w.]){name}\b", rests) for name in mine):
+        return None
+    return Shared(" ".join(all_), " ".join(_needed(one.tail, run)), rounds)
+
+
+def _needed(asked: str, given: Sequence[tuple[str, str]]) -> list[str]:
+    """Of names with their declarations those that a text asks for, and those that these ask for."""
+    out: list[str] = []
+    for name, text in reversed(given):
         if re.search(rf"(?<![\w.]){name}\b", asked):
-            needed.insert(0, text)
+            out.insert(0, text)
             asked += text
-    return Shared(" ".join(all_), " ".join(needed), one.rounds)
+    return out
+
+
+def _rounds(found: Runs) -> tuple[Update | str, ...] | None:
+    """What a row adds, by the number of the row among all of them; None where it is also asked for that in its run."""
+    one, name = found.one, found.one.loop.name
+    if one.loop.start != "0":
+        return one.rounds
+    out: list[Update | str] = []
+    for each in one.rounds:
+        text = each.form.rest if isinstance(each, Update) else each
+        sums = re.finditer(rf"\((\w+) \+ {name}\)|\({name} \+ (\w+)\)|\b{name}\b", text)
+        if any(put_in(m[1] or m[2] or "", one.fn.body) != f"{found.array}[blockIdx.x]" for m in sums):
+            return None
+        text = re.sub(rf"\(\w+ \+ {name}\)|\({name} \+ \w+\)", name, text)
+        out.append(Update(structs.replace(each.form, rest=text)) if isinstance(each, Update) else text)
+    return tuple(out)
 
 
 def _one_each(node: Node) -> list[tuple[str, str, str, Node | None]]:
