@@ -175,8 +175,9 @@ def page() -> str:
 
 def take(path: Path) -> None:
     """Rows of case, rule, kind, before_us, after_us, better_us (of the better version, where it was timed in the same
-    run), gpu (where it is not the file's), words_that_differ (a share), largest_difference (relative to the largest
-    value), or laid_out_anew, or order_free: in place of those of the same change, or beside them."""
+    run), beside (what was timed there, where it is not that version alone), gpu (where it is not the file's),
+    words_that_differ (a share), largest_difference (relative to the largest value), or laid_out_anew, or order_free: in
+    place of those of the same change, or beside them."""
     file = HERE / "measured.toml"
     text = file.read_text("utf-8")
     known = {(p["case"], p["rule"], p["kind"]): p for p in tomllib.loads(text)["proposals"]}
@@ -186,7 +187,7 @@ def take(path: Path) -> None:
         p = known[key]
         out += ["[[proposals]]", *(f'{name} = "{p[name]}"' for name in ("case", "rule", "kind"))]
         out += [f"{name} = {p[name]:.2f}" for name in ("before_us", "after_us", "better_us") if p.get(name)]
-        out += [f'gpu = "{p["gpu"]}"'] if p.get("gpu") else []
+        out += [f'{name} = "{p[name]}"' for name in ("gpu", "beside") if p.get(name)]
         if p.get("laid_out_anew"):
             out += ["laid_out_anew = true  # data that lie elsewhere: results are not comparable word by word", ""]
             continue

@@ -85,7 +85,7 @@ def _timed(case: str, better: str, code: str, fix: Fix, gain: float) -> Judged:
     before, after = (mine[0][f"{when}_us"] for when in ("before", "after"))
     beside = mine[0].get("better_us", before / gain)  # in the same run, where it was timed there
     word: Word = "as good" if after <= TOLERATED * beside else "less"
-    why = "" if captured else f"{better} was not captured"
+    why = mine[0].get("beside") or ("" if captured else f"{better} was not captured")
     return Judged(word, "us, timed", before, after, beside, why)
 
 

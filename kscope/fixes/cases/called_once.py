@@ -12,7 +12,7 @@ from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.rewrite import calls_of
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import closing, kernel_text
-from kscope.fixes.warpgroup.routines import parts
+from kscope.fixes.roles.macros import parts
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 HALF = 0.5  # of the code that runs

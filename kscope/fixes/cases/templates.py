@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.text import closing
-from kscope.fixes.warpgroup.routines import parts
+from kscope.fixes.roles.macros import parts
 
 MOST = 200  # characters that the arguments of a template have (judged)
 FORBIDDEN = re.compile(

@@ -14,9 +14,9 @@ from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.played import Played
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import shape
+from kscope.fixes.roles.macros import parts
 from kscope.fixes.tensor.played import Player, Product, played_product
 from kscope.fixes.tensor.products import whole
-from kscope.fixes.warpgroup.routines import parts
 from kscope.fixes.warpgroup.texts import Texts, texts
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.kernel import Launch
