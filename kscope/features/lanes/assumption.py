@@ -45,9 +45,23 @@ class Assumption:
             known = self._numbers[key] = self._invented(key)
         return known
 
+    def lanes(self, index: int, register: int) -> tuple[int, ...]:
+        """The number of ("lane", index, register, lane) for each lane: what they have in common is hashed once."""
+        x = self._hashed(f"('lane', {index}, {register}, ", self._start)
+        return tuple(self._ended(self._hashed(f"{lane})", x)) for lane in range(LANES))
+
     def _invented(self, key: object) -> int:
-        x = 0x811C9DC5 ^ (self.seed * 0x9E3779B1)
-        for c in repr(key):
-            x = ((x ^ ord(c)) * 0x01000193) & MASK
+        return self._ended(self._hashed(repr(key), self._start))
+
+    @property
+    def _start(self) -> int:
+        return 0x811C9DC5 ^ (self.seed * 0x9E3779B1)
+
+    def _hashed(self, text: str, x: int) -> int:
+        for c in text.encode():
+            x = ((x ^ c) * 0x01000193) & MASK
+        return x
+
+    def _ended(self, x: int) -> int:
         x ^= x >> 15
         return (x % 61) * 64 if self.even else x % 1009 | self.seed & 1

@@ -230,7 +230,7 @@ class Lanes:
         differs = op.access == "atomic" or op.space == "local"
         if differs or any(not isinstance(self.read(index, r), int) for r in self._defuse.sources(index)):
             if (self._given.scattered and op.access == "load") or (self._given.opaque and op.access is None):
-                return tuple(self._given.number(("lane", index, register, lane)) for lane in range(LANES))
+                return self._given.lanes(index, register)
             return None
         number = self._given.number(("result", index, register))
         return number if register < PREDICATE_BASE else number & 1
