@@ -33,6 +33,7 @@ from tools.fixes_pairs import digest  # noqa: E402
 KERNELS = ROOT / "fixtures" / "kernels"
 FILE = ROOT / "fixtures" / "fixes" / "built.toml"
 FOLDERS = (KERNELS, KERNELS / "unseen")
+TRACE = ROOT / "kscope" / "trace"  # a header that kernels with roles include
 SWITCHES = ("-cubin", "-O3", "-std=c++17", "-lineinfo", "-arch=sm_90a", "-w")
 _OTHER = re.compile(r"^\s*(?:template\s*<[^{}]*>\s*)?(?:struct|union|class|enum|namespace|using|typedef|extern)\b")
 
@@ -120,7 +121,7 @@ def alone(text: str, names: list[str]) -> str:
             chunk = re.sub(r"[^\n]", "", chunk)
         elif function and not _OTHER.match(bare) and "constexpr" not in head_of(chunk):
             other = "__global__" in bare and not any(re.search(rf"\b{n}\s*\(", head_of(chunk)) for n in names)
-            if other or not re.search(r"__global__|__device__|#\s*define", bare):
+            if other or not re.search(r"__global__|__device__|\bDEV\b|#\s*define", bare):
                 chunk = re.sub(r"[^\n]", "", chunk)
         out.append(chunk)
     return "".join(out)
@@ -142,7 +143,7 @@ def compiled(text: str, folder: Path, name: str) -> tuple[Path | None, str]:
     """The cubin, or None and the compiler's first complaint."""
     source, cubin = folder / f"{name}.cu", folder / f"{name}.cubin"
     source.write_text(text, encoding="utf-8")
-    command = ["nvcc", *SWITCHES, *(f"-I{f}" for f in FOLDERS), str(source), "-o", str(cubin)]
+    command = ["nvcc", *SWITCHES, *(f"-I{f}" for f in (*FOLDERS, TRACE)), str(source), "-o", str(cubin)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode == 0:
         return cubin, ""
@@ -167,7 +168,8 @@ def build(case: str, old: Subject, fix: Fix, folder: Path) -> tuple[Path | None,
         text = pasted(file.read_text("utf-8"), fix, kernel)
     except ValueError as error:
         return None, str(error)
-    keep = instance(old.name, kernel, new)
+    template = new == kernel or re.search(rf"\btemplate\s*<[^{{}};]*\b{new}\s*\(", fix.code)
+    keep = instance(old.name, kernel, new) if template else new
     if "instance" in fix.parameters:
         keep = f"{new}<{fix.parameters['instance']}>"
     text = alone(text, [kernel, new]) + f"\nvoid* kept() {{ return (void*)&{keep}; }}\n"

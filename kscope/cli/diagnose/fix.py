@@ -40,14 +40,14 @@ def fix(
     PATH is an .ncu-rep, or a binary with line information (then --source-root). CODE is a rule's, such as MEM103;
     without it all changes are listed, and the first one is printed. What cannot be proved is not printed as code.
 
-    Exit status: 0 printed (also where there is nothing to change), 1 --check found that NEW lacks a change, 2 wrong
-    usage, 3 unreadable input, 4 missing tool.
+    Exit status: 0 printed (also where there is nothing to change), 1 --check found that NEW has no change of some
+    finding, 2 wrong usage, 3 unreadable input, 4 missing tool.
     """
     check_regex(function, "--function")
     output = None if str(output) == "-" else output
 
     from kscope.cli.shared import _output
-    from kscope.engine.code.fixing import check, merged, proposals, subjects
+    from kscope.engine.code.fixing import check, lacking, merged, proposals, subjects
     from kscope.rules.registry import rule
 
     if output:
@@ -59,7 +59,7 @@ def fix(
         found = check(before, subjects(new, function, lines), wanted)
         text = _checked(found, format_, no_color=no_color, to_file=output is not None)
         _write(text, output, force=force)
-        return NOT_THERE if any(one.has in ("no", "partly") for one in found) else 0
+        return NOT_THERE if lacking(found) else 0
     listed = proposals(before, wanted)
     if number is not None or format_ != "json":  # a program finds each finding's own in JSON
         listed = merged(listed)

@@ -35,6 +35,9 @@ that shows of a function; half of the sectors is what an exchange of indices is 
 products; other reciprocals and other arrays of the kernel stay."""
 
 
+_KERNEL = re.compile(r"__global__[^;{}]*?\b(\w+)\s*\([^()]*\)\s*\{", re.ASCII)
+
+
 class Subject(Struct, frozen=True):
     """One kernel with its findings and their changes; `us`: its time, where it was profiled."""
 
@@ -112,11 +115,20 @@ def check(before: Sequence[Subject], after: Sequence[Subject], code: str | None 
     return out
 
 
+def lacking(found: Iterable[Checked]) -> bool:
+    """Whether the new version has none of the changes of some finding: one of several ways is enough."""
+    ways: dict[tuple[str, str], set[str]] = {}
+    for one in found:
+        ways.setdefault((one.kernel, one.code), set()).add(one.has)
+    return any("yes" not in has and has & {"no", "partly"} for has in ways.values())
+
+
 def _again(old: Subject, after: Sequence[Subject], fix: Fix, *, alone: bool) -> Subject | None:
     """The kernel in a new version: of the same name with its template arguments, or without them, or the only one. A
     bare one is taken for launched as the old one was, but for what the change says of its block."""
-    names = [_base(old.name)] if fix.kind != "tile" else [f"{_base(old.name)}_tiles", _base(old.name)]
-    found = [s for name in names for s in after if _base(s.name) == name]
+    made = [] if fix.edits else _KERNEL.findall(fix.code)  # of its own, beside the old one: the last
+    found = [s for name in reversed(made) for s in after if _base(s.name) == name]
+    found = found[:1] or [s for s in after if _base(s.name) == _base(old.name)]
     new = next((s for s in found if _plain(s.name) == _plain(old.name)), found[0] if found else None)
     new = new or (after[0] if len(after) == 1 and alone else None)
     if new is None or new.setting.launch is not None or old.setting.launch is None:

@@ -131,3 +131,16 @@ def test_a_change_that_answers_several_findings_is_listed_once(report: Callable[
     assert f"{titles[0]}; also for {', '.join(dict.fromkeys(others))}" in words(listed)
     chosen = json.loads(kscope("fix", path, "--format", "json", "--number", "1", *root).stdout)["proposals"]
     assert [(p["code"], p["also"]) for p in chosen] == [(first, list(dict.fromkeys(others)))]
+
+
+def test_one_of_several_ways_is_enough() -> None:
+    from kscope.engine.code.fixing import lacking
+    from kscope.model.contract.fixes import Checked
+
+    def said(code: str, has: str) -> Checked:
+        return Checked(kernel="k", code=code, kind="pad", what="", old=1, new=0, has=has)  # type: ignore[arg-type]
+
+    assert not lacking([said("MEM103", "yes"), said("MEM103", "no")])
+    assert lacking([said("MEM103", "yes"), said("MEM103", "no"), said("MEM104", "partly")])
+    assert lacking([said("MEM103", "unknown"), said("MEM103", "no")])
+    assert not lacking([said("MEM103", "unknown")])
