@@ -41,9 +41,10 @@ class Entry(msgspec.Struct, array_like=True):
 def proposed(setting: Setting, code: Code, findings: list[Finding]) -> list[Finding]:
     """Findings with the changes that mend them: those of an earlier run on the same, or computed now and kept."""
     folder = cache_dir()
-    if folder is None or cachefiles.trouble(folder):
+    key = _key(setting, code, findings) if folder is not None and not cachefiles.trouble(folder) else ""
+    if folder is None or not key:
         return _computed(setting, findings)
-    file = folder / f"fixes-{_key(setting, code, findings)}.txt"
+    file = folder / f"fixes-{key}.txt"
     if (entry := _stored(file, len(findings), setting.lines)) is not None:
         return [structs.replace(f, fixes=x) if x else f for f, x in zip(findings, entry.fixes, strict=True)]
     read: dict[str, bytes] = {}
@@ -86,13 +87,17 @@ def _store(file: Path, entry: Entry) -> None:
 
 
 def _key(setting: Setting, code: Code, findings: list[Finding]) -> str:
+    """The name of an entry; "" where a report's text cannot be written (half a surrogate pair), and nothing is kept."""
     counters = code.kernel.counters
     seen = (
         setting.name, setting.instance, setting.sms, setting.us, setting.launch, code.program, findings,
         dict(code.kernel.metrics), counters.offsets if counters is not None else (),
         {n: list(column) for n, column in counters.by_name.items()} if counters is not None else {},
     )  # fmt: skip
-    return blake2b(_own_files() + msgspec.msgpack.encode(seen), digest_size=DIGEST).hexdigest()
+    try:
+        return blake2b(_own_files() + msgspec.msgpack.encode(seen), digest_size=DIGEST).hexdigest()
+    except UnicodeEncodeError:
+        return ""
 
 
 @cache

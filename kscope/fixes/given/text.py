@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from kscope.features.sass.listing import Listing, once_per_code
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import body
@@ -55,15 +54,10 @@ class Loop(Struct, frozen=True):
 
 def kernel_text(setting: Setting) -> Text | None:
     """The kernel's text, where the source is at hand, names it, and is no longer than one looks through at once."""
-    return _text_of(setting.code, setting)
-
-
-@once_per_code
-def _text_of(of: Listing, setting: Setting) -> Text | None:
-    """Every maker asks for it. One instruction stands for all of its line, through the same calls."""
     seen: set[tuple[str, int]] = set()
-    first: dict[object, int] = {}
-    for index, ins in enumerate(of.program.instructions):
+    first: dict[object, int] = {}  # of all instructions of a line, through the same calls, one
+    for index in range(len(setting.code)):
+        ins = setting.code[index]
         first.setdefault((ins.file, ins.line, ins.inlined), index)
     for index in first.values():
         for place in places(setting, [index]):

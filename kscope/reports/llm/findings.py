@@ -41,7 +41,7 @@ def _finding(rank: int, finding: Finding, before: Before, priority: int, heading
         lines.append(f"   - fix {said(finding.fix)}")
     places = _places(finding)
     of = f"{heading} {rank}"
-    changes = [_change(fix, before.get((finding.code, fix.change), "")) for fix in finding.fixes[:2]]
+    changes = [_change(fix, fixes.earlier(before, finding, fix)) for fix in finding.fixes[:2]]
     blocks = [
         Block(priority, "findings", heading, "\n".join(lines + places[:1]), of=of),
         *(Block(priority + 1, "changes", heading, "\n".join(lines), of=of) for lines in changes[:1]),
@@ -83,7 +83,7 @@ def _reasons(finding: Finding) -> list[str]:
     return why
 
 
-def _change(fix: Fix, earlier: str) -> list[str]:
+def _change(fix: Fix, earlier: str = "") -> list[str]:
     """A change: what was proved, what is left to check, and its lines; of one told `earlier`, where."""
     if earlier:
         return [f"   - change {said(earlier)}"]

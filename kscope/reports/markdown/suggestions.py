@@ -25,7 +25,7 @@ def suggestions(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> list
     for rank, finding in enumerate(ranked, 1):
         parts += _suggestion(rank, finding)
         for fix in finding.fixes:
-            earlier = before.get((finding.code, fix.change))
+            earlier = fixes.earlier(before, finding, fix)
             parts += [f"**Change:** {prose(earlier)}."] if earlier else _change(fix)
     if not ranked:
         parts.append(f"None: {silence.nothing(kernel)}.")

@@ -3,7 +3,7 @@ the reporters, which quote them each in its own way."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
@@ -37,6 +37,11 @@ def told_before(findings: Sequence[Finding]) -> dict[tuple[str, object], str]:
                 out[finding.code, fix.change] = first[fix.change]
             first.setdefault(fix.change, f"as at {rank} ({finding.code}): {head(fix)}")
     return out
+
+
+def earlier(told: Mapping[tuple[str, object], str], finding: Finding, fix: Fix) -> str:
+    """Where a finding's change was told before, of `told_before`; "" where it was not."""
+    return told.get((finding.code, fix.change), "")
 
 
 def figures(fix: Fix) -> str:

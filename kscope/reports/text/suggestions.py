@@ -82,7 +82,7 @@ def changes(page: Page, finding: Finding, before: Before, *, verbose: bool) -> N
     an earlier finding told, where."""
     for n, fix in enumerate(finding.fixes if verbose else finding.fixes[:FIXES_SHOWN]):
         lead = ("     not   ", "dim") if fix.refused else ("     code  ", "good") if n == 0 else ("     or    ", "good")
-        earlier = before.get((finding.code, fix.change), "")
+        earlier = fixes.earlier(before, finding, fix)
         page.paragraph(earlier or fixes.head(fix), lead=lead, indent=INDENT + 6)
         if fix.refused or earlier:
             continue

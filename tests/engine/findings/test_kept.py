@@ -131,3 +131,11 @@ def test_files_are_told_by_size_and_time(tmp_path: Path) -> None:
     (tmp_path / "two.toml").touch()
     told.add(kept.digest_of(tmp_path))
     assert len(told) == 4
+
+
+def test_text_that_cannot_be_written_is_not_kept(asked: Asked) -> None:
+    asked.entry.unlink()
+    told = asked.again(instance="k\ud800")
+    assert asked.computed == 2
+    assert any(f.fixes for f in told)
+    assert not list(asked.folder.glob("fixes-*"))
