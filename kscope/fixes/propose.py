@@ -94,10 +94,10 @@ def proposed(setting: Setting, findings: Sequence[Finding]) -> list[Finding]:
     """The findings with the changes that mend them; of a profile those that pay, or promise nothing in figures."""
     bare = setting.launch is None
     made = [_made(setting, f) if bare or f.severity != "info" else [] for f in findings]
-    best: dict[object, Fix] = {}
+    best: dict[int, Fix] = {}
     for fix in (fix for fixes in made for fix in fixes if fix.price is not None):
-        best[fix.change] = max(fix, best.get(fix.change, fix), key=_promised)
-    dear = [[msgspec.structs.replace(x, price=best[x.change].price) if x.price else x for x in y] for y in made]
+        best[fix.identity] = max(fix, best.get(fix.identity, fix), key=_promised)
+    dear = [[msgspec.structs.replace(x, price=best[x.identity].price) if x.price else x for x in y] for y in made]
     return [msgspec.structs.replace(f, fixes=x) if x else f for f, x in zip(findings, dear, strict=True)]
 
 

@@ -15,7 +15,7 @@ def test_lines_stand_once(format_: str) -> None:
     analysis = analyze_paths([fixture("best4.block")])
     (kernel,) = analysis.kernels
     first = kernel.findings[0].fixes[0]
-    again = [f.code for f in kernel.findings[1:] if any(x.change == first.change for x in f.fixes)]
+    again = [f.code for f in kernel.findings[1:] if any(x.identity == first.identity for x in f.fixes)]
     assert len(again) == 2, "the case has findings that ask for one change"
     text = " ".join(render(format_, analysis, Options()).split())
     assert text.count("template <int B> __device__ void best4_rows") == 1

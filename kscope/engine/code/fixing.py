@@ -77,7 +77,7 @@ def merged(found: Iterable[Proposal]) -> list[Proposal]:
     each has its own reason."""
     kept: dict[object, Proposal] = {}
     for n, one in enumerate(found):
-        key = n if one.fix.refused else (one.kernel, one.fix.change)
+        key = n if one.fix.refused else (one.kernel, one.fix.identity)
         first = kept.setdefault(key, one)
         if first is not one and one.code not in (first.code, *first.also):
             kept[key] = structs.replace(first, also=[*first.also, one.code])

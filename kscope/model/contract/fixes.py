@@ -84,10 +84,10 @@ class Fix(Frozen):
         return bool((self.code or self.edits) and self.proof and not self.refused)
 
     @property
-    def change(self) -> object:
-        """What tells one change from another: where several findings ask for the same, it mends each of them, and is
-        worth as much as the dearest."""
-        return self.kind, self.title, self.code, tuple((e.file, e.line, e.becomes) for e in self.edits)
+    def identity(self) -> int:
+        """A number that tells one change from another: where several findings ask for the same, it mends each of them,
+        and is worth as much as the dearest. Another one in each process."""
+        return hash((self.kind, self.title, self.code, tuple((e.file, e.line, e.becomes) for e in self.edits)))
 
 
 class Proposal(Frozen):

@@ -14,7 +14,7 @@ from kscope.reports.phrases.places import where as placed
 if TYPE_CHECKING:
     from kscope.model.contract.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, TimelineAnalysis
 
-Before = Mapping[tuple[str, object], str]
+Before = Mapping[tuple[str, int], str]
 PLACES = 3
 EDITS = 6  # lines of a change that are written out: the pack has a budget (judged)
 

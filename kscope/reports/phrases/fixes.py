@@ -24,24 +24,24 @@ def head(fix: Fix) -> str:
     return one_line(fix.title)
 
 
-def told_before(findings: Sequence[Finding]) -> dict[tuple[str, object], str]:
+def told_before(findings: Sequence[Finding]) -> dict[tuple[str, int], str]:
     """Where several findings ask for one change, it is told at the first of them: for the others, by code and change,
     where that is."""
-    first: dict[object, str] = {}
+    first: dict[int, str] = {}
     out = {}
     for rank, finding in enumerate((f for f in findings if f.severity != "info"), 1):
         for fix in finding.fixes:
             if fix.refused:
                 continue
-            if fix.change in first:
-                out[finding.code, fix.change] = first[fix.change]
-            first.setdefault(fix.change, f"as at {rank} ({finding.code}): {head(fix)}")
+            if fix.identity in first:
+                out[finding.code, fix.identity] = first[fix.identity]
+            first.setdefault(fix.identity, f"as at {rank} ({finding.code}): {head(fix)}")
     return out
 
 
-def earlier(told: Mapping[tuple[str, object], str], finding: Finding, fix: Fix) -> str:
+def earlier(told: Mapping[tuple[str, int], str], finding: Finding, fix: Fix) -> str:
     """Where a finding's change was told before, of `told_before`; "" where it was not."""
-    return told.get((finding.code, fix.change), "")
+    return told.get((finding.code, fix.identity), "")
 
 
 def figures(fix: Fix) -> str:

@@ -15,7 +15,7 @@ from kscope.reports.terminal import Page, Segment, cells, clip
 if TYPE_CHECKING:
     from kscope.model.contract.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, TimelineAnalysis
 
-Before = Mapping[tuple[str, object], str]
+Before = Mapping[tuple[str, int], str]
 PLACES_SHOWN = 2
 FIXES_SHOWN = 2
 LINES_SHOWN = 4
