@@ -87,7 +87,8 @@ def _store(file: Path, entry: Entry) -> None:
 
 
 def _key(setting: Setting, code: Code, findings: list[Finding]) -> str:
-    """The name of an entry; "" where a report's text cannot be written (half a surrogate pair), and nothing is kept."""
+    """The name of an entry; "" where a report's text or numbers cannot be written (half a surrogate pair, more than
+    64 bits), and nothing is kept."""
     counters = code.kernel.counters
     seen = (
         setting.name, setting.instance, setting.sms, setting.us, setting.launch, code.program, findings,
@@ -96,7 +97,7 @@ def _key(setting: Setting, code: Code, findings: list[Finding]) -> str:
     )  # fmt: skip
     try:
         return blake2b(_own_files() + msgspec.msgpack.encode(seen), digest_size=DIGEST).hexdigest()
-    except UnicodeEncodeError:
+    except (UnicodeEncodeError, OverflowError):
         return ""
 
 

@@ -15,7 +15,7 @@ from kscope.fixes.given.text import closing, kernel_text
 from kscope.fixes.roles.macros import parts
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
-HALF = 0.5  # of the code that runs
+HALF = 0.5  # of the code that runs (judged)
 BYTES = 16  # an instruction
 LEAST = 2 << 10  # bytes of a copy that a call is little beside: some 50 instructions with what is kept over it (judged)
 FITS = 8 << 10  # bytes of a loop from which on it is found (kscope.rules.latency.instruction_cache_misses)

@@ -24,7 +24,7 @@ from kscope.fixes.roles.macros import expanded, macros, parts
 from kscope.model.contract.fixes import Edit, Fix, Proof
 
 CASES = 4  # that are worth one body (judged)
-HALF = 0.5  # of the code that runs: what is less is not what warps wait for
+HALF = 0.5  # of the code that runs: what is less is not what warps wait for (judged)
 BYTES = 16  # an instruction
 FITS = 8 << 10  # bytes of a loop from which on it is found (kscope.rules.latency.instruction_cache_misses)
 
