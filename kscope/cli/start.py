@@ -16,6 +16,7 @@ import signal
 import sys
 
 from kscope.engine.inputs import ahead
+from kscope.parsers import scratch
 from kscope.parsers.files import forked
 
 TYPE_CHECKING = False  # the typing module itself takes 9 ms
@@ -40,7 +41,10 @@ def main() -> NoReturn:
     except KeyboardInterrupt:  # while the command line is imported
         status = 130
     finally:
+        if signal.getsignal(signal.SIGINT) is _interrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # clearing up is not interrupted
         forked.end_all()
+        scratch.clear()
     _leave(status)
 
 

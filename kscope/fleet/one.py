@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from kscope.fleet.sources import Source, files_of
 from kscope.model.contract.analysis import Analysis
 from kscope.model.errors import KscopeError
 from kscope.model.faults import fault
+from kscope.parsers import scratch
 from kscope.parsers.files.decompress import limit as unpack_limit
 
 PIECE = 1 << 20
@@ -91,7 +91,7 @@ def local(source: Source) -> Iterator[str]:
         yield source.path
         return
     suffix = "".join(PurePosixPath(source.member or source.path).suffixes[-2:])
-    with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
+    with scratch.folder() as folder:
         path = os.path.join(folder, f"input{suffix if suffix.isascii() and '/' not in suffix else ''}")
         with _opened(source) as data, open(path, "wb") as file:
             left = unpack_limit()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from kscope.mcp.keys import find
 from kscope.mcp.pages import page
 from kscope.model.contract.analysis import Analysis
 from kscope.model.errors import EXIT_USAGE, KscopeError
+from kscope.parsers import scratch
 from kscope.worklog.entries import Entry, Idea
 
 LARGEST = 64 << 20  # bytes of a worklog that is copied to be read; one of a thousand versions has some 10 MB
@@ -59,7 +59,7 @@ def _known(path: Path, kernel: str) -> tuple[Sequence[Entry], Sequence[Idea], di
     sides = [one for one in (path, log_of_writes) if one.is_file() and not (one is log_of_writes and one.is_symlink())]
     if sum(one.stat().st_size for one in sides) > LARGEST:
         raise KscopeError("too-large", f"the worklog has more than {LARGEST:,} bytes", "kscope checklist reads it")
-    with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
+    with scratch.folder() as folder:
         for one in sides:
             shutil.copyfile(one, Path(folder, one.name))
         log = Worklog(Path(folder, path.name))

@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -26,6 +25,7 @@ from msgspec import Struct
 
 from kscope.arch import table
 from kscope.model.errors import EXIT_TOOL, KscopeError
+from kscope.parsers import scratch
 
 SECONDS = 600
 """Time that a tool may take; the environment variable KSCOPE_TOOL_TIMEOUT (seconds) overrides it."""
@@ -207,7 +207,7 @@ def run(
 
 
 def _run(tool: Tool, arguments: Sequence[str], seconds: float, folder: Path | None) -> Output:
-    with tempfile.TemporaryDirectory(prefix="kscope-") as empty:
+    with scratch.folder() as empty:
         try:
             process = _start([str(tool.path), *arguments], folder or Path(empty))
             try:

@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 from msgspec import Struct
+
+from kscope.parsers import scratch
 
 SECONDS = 20.0  # judged: a repository whose state takes longer to ask for has no facts
 LARGEST_FILE = 256 << 10  # bytes of a file that git does not know yet; larger ones are data, not code
@@ -77,7 +78,7 @@ def _changes(folder: Path, commit: str) -> tuple[str, tuple[str, ...]]:
         return "", ()
     root = Path(top.rstrip("\n"))
     new, left_out = _new_files(root)
-    with tempfile.TemporaryDirectory(prefix="kscope-") as temporary:
+    with scratch.folder() as temporary:
         copy = Path(temporary) / "index"
         if Path(index.rstrip("\n")).is_file():
             shutil.copyfile(index.rstrip("\n"), copy)

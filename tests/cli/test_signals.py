@@ -169,3 +169,39 @@ def test_between_the_fork_of_a_reader_and_its_number_being_known(report: Callabl
     out, errors = process.communicate(timeout=50)
     assert (process.returncode, out, errors) == (143, b"", b"")
     assert members(process.pid) == []
+
+
+MADE = """
+import os, shutil, signal, sys
+from kscope.cli import start
+make, remove = os.mkdir, shutil.rmtree
+library, when, number = sys.argv[1:]
+told = []
+def signalled(now, path):
+    if now == when and "kscope-" in str(path) and not told:
+        told.append(path)
+        os.kill(os.getpid(), int(number))
+def making(path, *given, **named):
+    make(path, *given, **named)
+    signalled("made", path)
+def removing(path, *given, **named):
+    signalled("removed", path)
+    remove(path, *given, **named)
+os.mkdir, shutil.rmtree = making, removing
+sys.argv = ["kscope", "sass", library]
+start.main()
+"""
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+@pytest.mark.parametrize("when", ["made", "removed"])
+def test_between_a_folder_and_its_name_being_known(when: str, number: signal.Signals, tmp_path: Path) -> None:
+    """As in the middle of its removal: no moment at which what is temporary is nobody's."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", MADE, str(LIBRARY), when, str(int(number))], stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env=environment({"TMPDIR": str(tmp_path)}), start_new_session=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    )  # fmt: skip
+    out, errors = process.communicate(timeout=50)
+    assert (process.returncode, out) == (128 + number, b""), errors
+    assert list(tmp_path.iterdir()) == []

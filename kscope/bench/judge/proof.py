@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import io
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from kscope.bench.values.cheats import finding
 from kscope.bench.values.result import Finding
 from kscope.model.errors import one_line
 from kscope.model.quoted import quoted
-from kscope.parsers import toolchain
+from kscope.parsers import scratch, toolchain
 
 READ, INSTRUCTIONS = "dram__bytes_read.sum", "smsp__inst_executed.sum"
 MARKS = ("kscope_bench_marked", "spin_kernel")  # a library's, and that of torch.cuda._sleep
@@ -58,7 +57,7 @@ def prove(
     tool = toolchain.locate("ncu")
     if tool is None:
         return [], ["--prove: Nsight Compute (ncu) is not here"]
-    with tempfile.TemporaryDirectory(prefix="kscope-bench-") as folder:
+    with scratch.folder("kscope-bench-") as folder:
         log = Path(folder, "ncu.csv")
         fault = _played(task, where, cache_bytes, rng, _command(tool, log))
         text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -25,12 +24,13 @@ from kscope.bench.values import words
 from kscope.bench.values.cheats import finding
 from kscope.bench.values.result import SCHEMA, Result
 from kscope.model.errors import KscopeError
+from kscope.parsers import scratch
 
 
 def bench(task: Task, options: Options) -> Result:
     """Check, probe and time a candidate. Raises KscopeError where the task or its reference cannot be used."""
     begun = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="kscope-bench-") as folder:
+    with scratch.folder("kscope-bench-") as folder:
         libraries = Path(options.libraries or folder)
         run = Run(task, options, libraries)
         prepare([task.framework, machine.of(task.reference)], [None, PERTURB])

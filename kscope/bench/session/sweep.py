@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from kscope.bench.task.spec import Task, sizes
 from kscope.bench.values.numbers import dtype
 from kscope.bench.values.result import Result, Variant
 from kscope.model.errors import EXIT_USAGE, KscopeError
+from kscope.parsers import scratch
 
 THREADS = 1024  # of a block (CUDA C++ Programming Guide, "Compute Capabilities", every capability)
 SHARED = 227 << 10  # bytes of a block on 9.0 and 10.0, the most of all
@@ -43,8 +43,8 @@ def parse(text: str) -> tuple[str, tuple[str, ...]]:
 def sweep(task: Task, swept: Sequence[tuple[str, Sequence[str]]], options: Options, journal: Path,
           say: Callable[[str], None]) -> tuple[list[Variant], Result | None]:  # fmt: skip
     """Variants in order, and the result of the best that was run now. Raises KscopeError."""
-    with tempfile.TemporaryDirectory(prefix="kscope-bench-") as folder:  # a library serves all shapes
-        return _swept(task, product(swept), replace(options, libraries=options.libraries or folder), journal, say)
+    with scratch.folder("kscope-bench-") as folder:  # a library serves all shapes
+        return _swept(task, product(swept), replace(options, libraries=options.libraries or str(folder)), journal, say)
 
 
 def _swept(task: Task, todo: Sequence[dict[str, str]], options: Options, journal: Path,

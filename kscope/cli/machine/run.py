@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import click
 from kscope.cli.diagnose.analyze import FORMATS, _detail
 from kscope.cli.shared import _gate
 from kscope.cli.shared._options import Finite, check_regex, format_of
+from kscope.parsers import scratch
 
 if TYPE_CHECKING:
     from kscope.cli.machine._record import Plan, Recorded
@@ -142,7 +142,7 @@ def run(
     _check_record(record, tool, force=force)
     extra = _words(options)
 
-    with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
+    with scratch.folder() as folder:
         program = Path(next((w for w in command[1:] if w.endswith(".py")), command[0])).stem or "program"
         target = record or Path(folder, program + _record.SUFFIXES[tool][0])
         plan = _record.Plan(

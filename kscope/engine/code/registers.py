@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from kscope.features.counters.occupancy_limits import ASSUMED_THREADS, pressure
 from kscope.features.sass.accesses import accesses
 from kscope.features.sass.listing import Listing
 from kscope.model.errors import EXIT_USAGE, KscopeError
-from kscope.parsers import toolchain
+from kscope.parsers import scratch, toolchain
 from kscope.parsers.cubin.programs import read_programs, target_of
 
 LADDER = (24, 32, 40, 48, 56, 64, 80, 96, 128, 168, 255)
@@ -40,7 +39,7 @@ def frontier(source: Path, arch: str | None, function: str | None, flags: Sequen
     tool = toolchain.find("nvcc")
     target = target_of(arch) or "sm_90"
     rungs: list[Rung] = []
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch.folder() as folder:
         for cap in (None, *LADDER):
             out = Path(folder) / f"{cap}.cubin"
             # Launch bounds would win over the cap.

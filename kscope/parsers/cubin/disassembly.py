@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from array import array
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from kscope.model.errors import KscopeError
-from kscope.parsers import toolchain
+from kscope.parsers import scratch, toolchain
 from kscope.parsers.cubin.elf import Function, Image
 from kscope.parsers.sass import control_fields, listing
 
@@ -62,7 +61,7 @@ def texts(image: Image, data: bytes, functions: Sequence[Function]) -> Texts:
     patience = toolchain.Patience(len(data))
     found: Texts = {}
     fault = ""
-    with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
+    with scratch.folder() as folder:
         if not image.relocatable:
             found = _by_encoding(tool, image, [f for f in functions if not f.relocated], Path(folder), patience)
         rest = [f for f in functions if f.name not in found]

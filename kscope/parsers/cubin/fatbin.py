@@ -11,14 +11,13 @@ import io
 import os
 import re
 import struct
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from kscope.model.errors import KscopeError
-from kscope.parsers import toolchain
+from kscope.parsers import scratch, toolchain
 
 _MEMBER = re.compile(r"^(?:ELF file\s+\d+:\s+)?(\S.*\.(sm_\d+[af]?)\.cubin)$")
 _EXTRACTED = re.compile(r"^Extracting ELF file\s+\d+:\s+(\S.*\.cubin)$", re.MULTILINE)
@@ -58,7 +57,7 @@ def extract(path: Path, plain: Path, names: Sequence[str], every: Sequence[str])
     apart = _apart(tool, path, plain, [name for name in every if name in often]) if often.intersection(names) else {}
     seen: Counter[str] = Counter()
     patience = _patience(plain)
-    with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
+    with scratch.folder() as folder:
         for name in names:
             seen[name] += 1
             if name in often:
@@ -128,7 +127,7 @@ def _inside(
 ) -> list[tuple[str, bytes]]:
     """(name, bytes) of the images in one fatbin; of a name that is there twice the last, as cuobjdump leaves it."""
     file.seek(at)
-    with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
+    with scratch.folder() as folder:
         Path(folder, "one.fatbin").write_bytes(file.read(size))
         done = toolchain.run(tool, ["-xelf", "all", "one.fatbin"], folder=Path(folder), patience=patience)
         names = dict.fromkeys(_EXTRACTED.findall(done.stdout.decode("utf-8", "replace")))

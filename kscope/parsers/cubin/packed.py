@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from kscope.model.errors import KscopeError
-from kscope.parsers import toolchain
+from kscope.parsers import scratch, toolchain
 from kscope.parsers.files.decompress import limit as unpack_limit
 
 SUFFIXES = (".cubin", ".fatbin", ".so", ".o", ".a", ".obj", ".dll", ".pyd", ".exe", ".xz", ".gz", ".zst")
@@ -38,7 +37,7 @@ def inside(path: Path, plain: Path) -> Iterator[tuple[str, Path]]:
     or unpacks to more than an input may."""
     left = unpack_limit()
     try:
-        with zipfile.ZipFile(plain) as archive, tempfile.TemporaryDirectory() as folder:
+        with zipfile.ZipFile(plain) as archive, scratch.folder() as folder:
             for seen, one in enumerate(archive.infolist()):
                 _count(path, seen)
                 suffix = Path(one.filename).suffix.lower()

@@ -6,7 +6,6 @@ import contextlib
 import gc
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import fenced
 from kscope.model.program import UNIFORM_BASE, Cubin, Instruction, Program
 from kscope.model.quoted import quoted
+from kscope.parsers import scratch
 from kscope.parsers.cubin import elf, fatbin, packed
 from kscope.parsers.cubin.demangle import demangle
 from kscope.parsers.files.inputs import HEAD, open_input, sniff
@@ -128,7 +128,7 @@ def _read(source: _Source) -> Iterator[Cubin]:
     elif kind in ("elf", "fatbin") or head.startswith((b"!<arch>\n", b"MZ")):
         yield from _from_container(source)
     elif kind == "text" and _PTX.search(head):
-        with tempfile.TemporaryDirectory() as folder:
+        with scratch.folder() as folder:
             made, words = packed.assembled(source.path, source.plain, source.arch, Path(folder))
             yield _from_cubin(source, words, made.read_bytes())
     elif kind == "text":

@@ -10,6 +10,8 @@ import signal
 import sys
 import time
 
+from kscope.parsers import scratch
+
 _running: set[int] = set()
 _parents: set[int] = set()
 """Those of them that have children of their own, which they end when they are told to."""
@@ -78,7 +80,11 @@ def tell() -> None:
 
 
 def _told(number: int, _: object) -> None:
+    stop = getattr(sys.modules.get("kscope.parsers.toolchain"), "stop", None)  # it may be half imported
+    if stop is not None:
+        stop(128 + number)
     end_all()
+    scratch.clear()
     os._exit(128 + number)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from pathlib import Path
 
 import msgspec
 
 from kscope.model.errors import EXIT_TOOL, KscopeError
 from kscope.model.timeline import Timeline
-from kscope.parsers import toolchain
+from kscope.parsers import scratch, toolchain
 
 SECONDS = 600
 """Time that an export may take; the environment variable KSCOPE_NSYS_TIMEOUT (seconds) overrides it."""
@@ -27,7 +26,7 @@ def read(path: Path | str) -> Timeline:
         message = f"{path}: reading a .nsys-rep needs NVIDIA's nsys, which is neither on PATH nor in CUDA's folders"
         hint = f"where it is installed: nsys export --type sqlite --output report.sqlite {path.name}, then analyze that"
         raise KscopeError("no-nsys", message, hint, EXIT_TOOL)
-    with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
+    with scratch.folder() as folder:
         target = Path(folder, "report.sqlite")
         command = [str(tool), "export", "--type", "sqlite", "--force-overwrite", "true", "--output", str(target),
                    str(path.absolute())]  # fmt: skip

@@ -7,7 +7,6 @@ import itertools
 import shutil
 import sqlite3
 import stat
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 
 from kscope.model.columns import Column, constant, even
 from kscope.model.errors import KscopeError, one_line
+from kscope.parsers import scratch
 from kscope.parsers.timeline.sqlite_labels import Labelled, labelled
 from kscope.parsers.timeline.sqlite_pages import Pages
 from kscope.parsers.timeline.sqlite_records import Unusual
@@ -53,7 +53,7 @@ def _named(plain: str, path: Path | str) -> Iterator[str]:
         yield plain
         return
     try:
-        with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
+        with scratch.folder() as folder:
             target = Path(folder, "export.sqlite")
             shutil.copyfile(plain, target)
             if log is not None:  # SQLite applies it to the copy: next to the file nothing is written
