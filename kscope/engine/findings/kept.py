@@ -9,6 +9,7 @@ lies, who may write there and how it is turned off: `kscope.parsers.ncu.sass_cac
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import blake2b
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import structs
 
+from kscope.features.sass.listing import Structure, once_per_code
 from kscope.model.contract.fixes import Fix
 from kscope.parsers.files import cachefiles
 from kscope.parsers.ncu.sass_cache import cache_dir
@@ -90,15 +92,24 @@ def _key(setting: Setting, code: Code, findings: list[Finding]) -> str:
     """The name of an entry; "" where a report's text or numbers cannot be written (half a surrogate pair, more than
     64 bits), and nothing is kept."""
     counters = code.kernel.counters
+    offsets = counters.offsets if counters is not None else ()
+    columns = counters.by_name if counters is not None else {}
     seen = (
-        setting.name, setting.instance, setting.sms, setting.us, setting.launch, code.program, findings,
-        dict(code.kernel.metrics), counters.offsets if counters is not None else (),
-        {n: list(column) for n, column in counters.by_name.items()} if counters is not None else {},
+        setting.name, setting.instance, setting.sms, setting.us, setting.launch, findings, dict(code.kernel.metrics),
+        offsets, list(columns),
     )  # fmt: skip
     try:
-        return blake2b(_own_files() + msgspec.msgpack.encode(seen), digest_size=DIGEST).hexdigest()
+        digest = blake2b(_own_files() + _of_code(code.structure) + msgspec.msgpack.encode(seen), digest_size=DIGEST)
+        for column in columns.values():
+            digest.update(array("d", column).tobytes())
+        return digest.hexdigest()
     except (UnicodeEncodeError, OverflowError):
         return ""
+
+
+@once_per_code
+def _of_code(code: Structure) -> bytes:
+    return _digest(msgspec.msgpack.encode(code.program))
 
 
 @cache

@@ -33,7 +33,7 @@ from kscope.features.estimate.bounds import CHAIN
 from kscope.features.estimate.gains import between, no_higher, up_to
 from kscope.features.estimate.latency_floor import latency_path
 from kscope.features.facts.chip import ChipFacts
-from kscope.features.facts.code import AddressFacts, CodeFacts, LaneFacts
+from kscope.features.facts.code import AddressFacts, CodeFacts, LaneFacts, alike
 from kscope.features.facts.counters import CounterFacts
 from kscope.features.facts.estimate import Estimates
 from kscope.features.facts.patterns import PatternFacts
@@ -152,4 +152,4 @@ class Facts:
 
     @cached_property
     def _of_code(self) -> CodeFacts:
-        return CodeFacts(self._listing, self.kernel.launch.block)
+        return alike(self._listing, self.kernel.launch.block)

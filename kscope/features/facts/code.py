@@ -13,12 +13,15 @@ from kscope.features.lanes.strides import Walks, astride, lane_stride
 from kscope.features.lanes.values import Lanes, block_shapes
 from kscope.features.patterns import loop_parallelism
 from kscope.features.sass import slices
-from kscope.features.sass.listing import Listing
+from kscope.features.sass.listing import Listing, Ran, Structure, once_per_code
 
 if TYPE_CHECKING:  # of the modules that only lints ask, which profiles do without
     from kscope.features.lanes.bank_conflicts import Conflict
     from kscope.features.lanes.semantics import Value
     from kscope.features.lanes.vectorizable import Merge
+
+
+KEEP = 4  # kinds of launches of one function that are remembered
 
 
 class CodeFacts:
@@ -43,6 +46,22 @@ class CodeFacts:
     def lanes(self) -> LaneFacts:
         """The addresses of all lanes: strides, bank conflicts, accesses that could be merged."""
         return LaneFacts(self.code, self._block)
+
+
+def alike(code: Listing, block: tuple[int, int, int]) -> CodeFacts:
+    """The facts of one launch, which those that ran each instruction as often, with blocks of this shape, share."""
+    known, key = _alike(code.structure), (tuple(code.executed), block)
+    facts = known.pop(key, None) or CodeFacts(Ran(code.structure, key[0]), block)
+    known[key] = facts
+    if len(known) > KEEP:
+        del known[next(iter(known))]
+    return facts
+
+
+@once_per_code
+def _alike(code: Structure) -> dict[tuple[tuple[float, ...], tuple[int, int, int]], CodeFacts]:
+    """Room for them, those asked for last at the end."""
+    return {}
 
 
 class AddressFacts:

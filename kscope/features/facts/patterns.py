@@ -73,15 +73,15 @@ class PatternFacts(LocalMemoryFacts):
 
     def same_computation(self, seeds: Iterable[int]) -> set[int]:
         """Arithmetic (no memory access) that belongs to the same computation as the seeds."""
-        return slicing.computation(self._code, seeds)
+        return slicing.computation(self._code, tuple(seeds))
 
     def addresses_of(self, members: Iterable[int]) -> list[int]:
         """Integer work and constants that serve nothing but these instructions, which are listed too."""
-        return slicing.feeding(self._code, members)
+        return slicing.feeding(self._code, tuple(members))
 
     def removed_with(self, members: Iterable[int]) -> list[int]:
         """What goes when a computation goes: it, the tests that choose how to compute it, what serves nothing else."""
-        return slicing.dying(self._code, members)
+        return slicing.dying(self._code, tuple(members))
 
     def values_of(self, stores: Iterable[int]) -> list[int]:
         """The arithmetic that computes what stores write, from the loads on."""

@@ -117,7 +117,7 @@ class ProfileFacts:
         from kscope.features.profile.neighbours import windows
 
         launch = self._code.kernel.launch
-        return windows(self._code, walks, launch.block, launch.grid)
+        return windows(walks.code, walks, launch.block, launch.grid)
 
     @cached_property
     def serial_section(self) -> Alone | None:

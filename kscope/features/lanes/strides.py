@@ -28,7 +28,7 @@ class Walks:
 
     def __init__(self, code: Listing, block: Sequence[int], *, interior: bool = False) -> None:
         """interior: of threads whose indices no border clamps."""
-        self._code, self._interior = code, interior
+        self.code, self._interior = code, interior
         self._shape = (block[0], block[1], block[2])
         self._here = self._worlds()
         self._later: dict[int, list[Lanes]] = {}
@@ -38,7 +38,7 @@ class Walks:
     def steps(self, index: int) -> list[int]:
         """Bytes by which an access moves in one round of its innermost loop, under each assumption: the same for all
         lanes, or not listed. Empty outside loops and where the code does not tell."""
-        loop = self._code.cfg.loop_of[index]
+        loop = self.code.cfg.loop_of[index]
         if loop is None:
             return []
         if loop not in self._later:
@@ -80,10 +80,10 @@ class Walks:
             moves = [self.steps(i), *(self.between_blocks(i, axis) for axis in grid)]
             if all(len(m) == len(SEEDS) and len({*m}) == 1 for m in moves) and self._side_by_side(i):
                 step, *gaps = (abs(m[0]) for m in moves)
-                groups.setdefault((self._code.cfg.loop_of[i], step, tuple(gaps)), []).append(i)
+                groups.setdefault((self.code.cfg.loop_of[i], step, tuple(gaps)), []).append(i)
         out: dict[int, float] = {}
         for (_, step, between), members in groups.items():
-            round_ = math.prod(self._shape) * sum(self._code.classes[i].bytes for i in members)
+            round_ = math.prod(self._shape) * sum(self.code.classes[i].bytes for i in members)
             if not FILLED * step <= round_ <= step / FILLED:
                 continue
             window = sum(asked[i] for i in members) / math.prod(grid.values())
@@ -97,7 +97,7 @@ class Walks:
         """The lanes of a warp, and the warps of the block up to the last, access one piece of memory without gaps."""
         if not self._last:
             self._last = self._worlds(last=True)
-        size = self._code.classes[index].bytes
+        size = self.code.classes[index].bytes
         for first, last in zip(self._here, self._last, strict=True):
             here, there = first.address(index), last.address(index)
             if not isinstance(here, tuple) or not isinstance(there, tuple):
@@ -113,14 +113,14 @@ class Walks:
         most of what it steps over, under every assumption."""
         loops: dict[int, list[int]] = {}
         for i in indices:
-            loop = self._code.cfg.loop_of[i]
+            loop = self.code.cfg.loop_of[i]
             if loop is not None:
                 loops.setdefault(loop, []).append(i)
         for members in loops.values():
             moves = {i: self.steps(i) for i in members}
             for i in members:
                 same = [m for m in members if moves[m] == moves[i]]
-                bytes_read = sum(self._code.classes[m].bytes for m in same)
+                bytes_read = sum(self.code.classes[m].bytes for m in same)
                 if len(moves[i]) == len(SEEDS) and all(0 < step * FILLED <= bytes_read for step in moves[i]):
                     return True
         return False
@@ -141,7 +141,7 @@ class Walks:
             )
             for seed in SEEDS
         ]
-        return [Lanes(self._code, assumption) for assumption in given]
+        return [Lanes(self.code, assumption) for assumption in given]
 
     def _moves(self, index: int, elsewhere: Sequence[Lanes]) -> list[int]:
         pairs = zip(self._here, elsewhere, strict=True)

@@ -75,7 +75,7 @@ def tabled(code: Listing, calls: Iterable[DoubleCall]) -> Tabled | None:
     if not anchors:
         return None
     results = [i for i in code.ran(range(len(code))) if not _touches(code, i) and _follows(code, i)]
-    return Tabled(anchors, tuple(dying(code, results)))
+    return Tabled(anchors, tuple(dying(code, tuple(results))))
 
 
 def _follows(code: Listing, index: int) -> bool:

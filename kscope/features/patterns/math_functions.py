@@ -67,34 +67,14 @@ def integer_divisions(code: Listing) -> list[int]:
     return [i for i in code.ran(found) if divides_integers(code, i)]
 
 
+@once_per_code
 def dividend(code: Listing, division: int) -> tuple[frozenset[str], int]:
     """What an integer division's operands come from (see kscope.features.sass.slices.origins), and how many products
     with reciprocals read them in all that is computed together: two a division, one of which refines. What too many
     instructions lead to is left out."""
-    known, key = _dividends(code.structure), (division, _ran_alike(code))
-    if key not in known:
-        within = computation(code, [division])
-        products = [i for i in within if "int_mul" in code.classes[i].kind and "HI" in code[i].mods]
-        known[key] = frozenset[str]().union(*(origins(code, i) or () for i in products)), len(products)
-    return known[key]
-
-
-@once_per_code
-def _dividends(code: Structure) -> dict[tuple[int, int], tuple[frozenset[str], int]]:
-    """Room for what `dividend` finds, which is the same for launches that ran the code alike."""
-    return {}
-
-
-@once_per_code
-def _ran_alike(code: Listing) -> int:
-    """A number for how often each instruction ran: the same for launches in which each ran as often."""
-    patterns = _patterns(code.structure)
-    return patterns.setdefault(tuple(code.executed), len(patterns))
-
-
-@once_per_code
-def _patterns(code: Structure) -> dict[tuple[float, ...], int]:
-    return {}
+    within = computation(code, (division,))
+    products = [i for i in within if "int_mul" in code.classes[i].kind and "HI" in code[i].mods]
+    return frozenset[str]().union(*(origins(code, i) or () for i in products)), len(products)
 
 
 def part_of_division(code: Listing, index: int) -> bool:

@@ -21,7 +21,8 @@ MORE = 1.25  # of a seed's executions: more than warps that part and meet again 
 BOUND = 64  # instructions up to which a test that no load enters is one of an index
 
 
-def computation(code: Listing, seeds: Iterable[int]) -> set[int]:
+@once_per_code
+def computation(code: Listing, seeds: tuple[int, ...]) -> set[int]:
     """Arithmetic (no memory access) that belongs to the same computation as the seeds.
 
     With line information: what shares a source line with a seed, for an inlined function is listed under the line
@@ -29,7 +30,6 @@ def computation(code: Listing, seeds: Iterable[int]) -> set[int]:
     often than the seed that the way began at is no part of it: the loop that its result goes into. Nor is a loop that
     the seed is not in, if its rounds are few: an unrolled one goes round once.
     """
-    seeds = list(seeds)
     lines = {(code[i].file, code[i].line) for i in seeds if code[i].line is not None}
     found: set[int] = set(seeds)
     work = [(i, 0, i) for i in seeds]
@@ -68,7 +68,8 @@ def _tied(code: Structure, index: int) -> list[int]:
     return [j for j in near if (op := code.classes[j]).access is None and op.pipe in COMPUTE]
 
 
-def feeding(code: Listing, members: Iterable[int]) -> list[int]:
+@once_per_code
+def feeding(code: Listing, members: tuple[int, ...]) -> list[int]:
     """Integer work and constants that serve nothing but these instructions: the addresses that go when they go. What
     never ran keeps nothing alive."""
     chosen = set(members)
@@ -89,7 +90,8 @@ def feeding(code: Listing, members: Iterable[int]) -> list[int]:
     return sorted(i for i in chosen if code.executed[i] > 0)
 
 
-def dying(code: Listing, members: Iterable[int]) -> list[int]:
+@once_per_code
+def dying(code: Listing, members: tuple[int, ...]) -> list[int]:
     """What goes when a computation goes: with it the tests that choose how to compute it (a 64-bit division asks
     whether 32 bits will do: BSSY, branch, BSYNC around the short way; powf asks what its base is), and what serves
     nothing else."""
@@ -102,7 +104,7 @@ def dying(code: Listing, members: Iterable[int]) -> list[int]:
             ran = [i for i in range(first, last + 1) if code.executed[i] > 0]
             if 2 * sum(i in chosen for i in ran) > len(ran) and not any(_touches(code.classes[i]) for i in ran):
                 chosen.update(ran)
-    return feeding(code, _with_branches(code, set(feeding(code, chosen))))
+    return feeding(code, tuple(_with_branches(code, set(feeding(code, tuple(chosen))))))
 
 
 def _with_branches(code: Listing, members: set[int]) -> set[int]:

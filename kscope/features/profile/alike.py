@@ -26,7 +26,7 @@ def alike(code: Code) -> tuple[list[int], list[int]]:
         new = [c for c in code.defuse.consumers(i) if c not in found]
         found.update(new)
         own += new
-    divided = computation(code, integer_divisions(code))  # a matter of its own, with a fix of its own
+    divided = computation(code, tuple(integer_divisions(code)))  # a matter of its own, with a fix of its own
     same = [i for i in code.ran(range(len(code))) if i not in found and i not in divided and _works(code, i)]
     return [i for i in same if code.classes[i].kind & FLOATS or code.classes[i].pipe == "xu"], same
 

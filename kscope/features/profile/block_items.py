@@ -213,7 +213,7 @@ def _joins(code: Code, inside: set[int]) -> tuple[int, ...]:
     from kscope.features.patterns.slicing import dying
 
     steps = code.where(lambda ins, op: ins.opcode in _STEPS or op.space == "shared")
-    return tuple(i for i in dying(code, [i for i in code.ran(steps) if i not in inside]) if i not in inside)
+    return tuple(i for i in dying(code, tuple(i for i in code.ran(steps) if i not in inside)) if i not in inside)
 
 
 def _share(code: Code, walk: Walk, inside: set[int]) -> float:

@@ -28,14 +28,19 @@ class Code(Listing):
     def __init__(self, kernel: Kernel, program: Program, structure: Structure | None = None) -> None:
         super().__init__(program, kernel.name, structure)
         self.kernel = kernel
+        self._columns: dict[str, Column] = {}
 
     def column(self, name: str) -> Column | None:
-        """A per-instruction counter on instruction indices; None if the report has none of that name."""
-        counters = self.kernel.counters
-        if counters is None or name not in counters.by_name:
-            return None
-        values = [*counters.by_name[name], 0.0]
-        return list(map(values.__getitem__, self._places))
+        """A per-instruction counter on instruction indices, not to be changed; None if the report has none of that
+        name."""
+        known = self._columns.get(name)
+        if known is None:
+            counters = self.kernel.counters
+            if counters is None or name not in counters.by_name:
+                return None
+            values = [*counters.by_name[name], 0.0]
+            known = self._columns[name] = list(map(values.__getitem__, self._places))
+        return known
 
     @cached_property
     def asynchronous(self) -> bool:

@@ -19,7 +19,7 @@ from kscope.features.lanes.semantics import LANES, MASK, Value
 from kscope.features.lanes.strides import HALF, SEEDS, Walks
 from kscope.features.patterns.loop_parallelism import trips
 from kscope.features.sass import slices
-from kscope.features.sass.listing import Listing
+from kscope.features.sass.listing import Listing, once_per_code
 
 LONG = 3  # places of a window that lie side by side, from which it is one
 PLACES = 2048  # of a window that are looked at: longer ones save no more
@@ -75,7 +75,8 @@ class _Access(Struct, frozen=True):
     rounds: tuple[int, ...]
 
 
-def windows(code: Listing, walks: Walks, block: Sequence[int], grid: Sequence[int]) -> list[Window]:
+@once_per_code
+def windows(code: Listing, walks: Walks, block: tuple[int, ...], grid: tuple[int, ...]) -> list[Window]:
     """Windows of executed loads of shared and global memory, each along every axis along which it is shared."""
     out: list[Window] = []
     for (space, _, loop, *_), members in _groups(code).items():

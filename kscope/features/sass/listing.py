@@ -244,3 +244,13 @@ class Listing:
     def source_line(self, ins: Instruction) -> str | None:
         """Text of the instruction's source line; None where the sources are not at hand."""
         return None
+
+
+class Ran(Listing):
+    """The same of launches of one function in which each instruction was executed as often: what follows from that
+    alone is found once for all of them."""
+
+    def __init__(self, structure: Structure, executed: tuple[float, ...]) -> None:
+        super().__init__(structure.program, structure=structure)
+        self.executed = list(executed)
+        self.counted = any(executed)

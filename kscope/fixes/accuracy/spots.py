@@ -46,7 +46,7 @@ def spots(setting: Setting) -> list[Spot]:
     calls = total(code.executed, [p.start for p in raised])
     if not calls:
         return found
-    mine = computation(code, {i for p in raised for i in (p.start, *p.seeds)})
+    mine = computation(code, tuple({i for p in raised for i in (p.start, *p.seeds)}))
     each = max(0.0, total(code.executed, sorted(mine)) / calls - POWER)  # lines with several share what they compute
     found += [Spot(p.start, "pow", each * code.executed[p.start], lines_of(setting, p.start)) for p in raised]
     return found

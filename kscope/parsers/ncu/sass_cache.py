@@ -2,8 +2,9 @@
 else, its line table 13 ms.
 
 The key is the hash of the ELF image that the report embeds and holds the function, so that a report of an unchanged
-kernel is answered from the cache, and a recompiled one never is. Where that image cannot be told for certain (two
-images with a function of the same name, a container that reads differently), nothing is cached.
+kernel is answered from the cache, and a recompiled one never is. Where several images have a function of the name (one
+that was tuned), each launch says whose it is. Where that cannot be told for certain (a report joined from those of
+several processes, a container that reads differently), nothing is cached.
 
 KSCOPE_CACHE_DIR names another folder (default: $XDG_CACHE_HOME/kscope or ~/.cache/kscope); KSCOPE_CACHE_DIR= (empty)
 turns the cache off. So does a folder that others can write to: what it says becomes a verdict.
@@ -16,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from kscope.parsers.files import cachefiles
-from kscope.parsers.files.ncu_images import embedded_images, target
+from kscope.parsers.files.ncu_images import UNNUMBERED, numbered_images, target
 
 Row = tuple[str, "str | None", "int | None"]
 """SASS text, source file and line."""
@@ -46,14 +47,18 @@ class SassCache:
         if self._folder is not None and cachefiles.trouble(self._folder):
             self._folder = None
         self._report = report
+        self.source = UNNUMBERED
+        """The number of the source that the kernel in turn was made from."""
         self._images: dict[bytes, memoryview] | None = None
-        self._holding: dict[str, bytes | None] = {}
-        self._last: tuple[str, dict[int, Row] | None] = ("", None)
+        self._numbers: dict[int, bytes] = {}
+        self._holding: dict[tuple[str, int], bytes | None] = {}
+        self._last: tuple[tuple[str, int], dict[int, Row] | None] = (("", UNNUMBERED), None)
 
     def load(self, function: str) -> dict[int, Row] | None:
         """None where it is not there. The answer about one function is kept: it is asked for ahead and in its turn."""
-        if self._last[0] != function:
-            self._last = (function, self._read(function))
+        asked = (function, self.source)
+        if self._last[0] != asked:
+            self._last = (asked, self._read(function))
         return self._last[1]
 
     def _read(self, function: str) -> dict[int, Row] | None:
@@ -73,7 +78,7 @@ class SassCache:
 
     def store(self, function: str, rows: dict[int, Row]) -> None:
         """Best effort: a read-only home or a full disk costs only time."""
-        self._last = ("", None)
+        self._last = (("", UNNUMBERED), None)
         file = self._file(function)
         numbers = {name: i for i, name in enumerate(dict.fromkeys(name for _, name, _ in rows.values() if name))}
         if file is None or "\n" in "".join([*numbers, *(text for text, _, _ in rows.values())]):
@@ -107,12 +112,14 @@ class SassCache:
         return bytes(self._images[image]) if self._images and image is not None else None
 
     def image(self, function: str) -> bytes | None:
-        """Hash of the image that holds a function; None where there is no one such."""
+        """Hash of the image that holds a function of the kernel in turn; None where there is no one such."""
         if self._images is None:
-            self._images = embedded_images(self._report)
-        if function not in self._holding:
+            self._images, self._numbers = numbered_images(self._report)
+        asked = (function, self.source)
+        if asked not in self._holding:
             section = b".text." + function.encode() + b"\0"
             found = [key for key, image in self._images.items() if section in bytes(image)] if function else []
-            self._holding[function] = found[0] if len(found) == 1 else None
-        return self._holding[function]
+            own = self._numbers.get(self.source)
+            self._holding[asked] = own if own in found else found[0] if len(found) == 1 else None
+        return self._holding[asked]
 

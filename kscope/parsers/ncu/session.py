@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 
 
-def order(path: str, count: int, *, code: bool) -> tuple[dict[int, int], dict[int, str]]:
-    """Of each kernel the launches of the same function before it, and the mangled names of those whose code is worth
-    sending before they are decoded: the first launch of each function. {} where the container does not tell."""
-    from kscope.parsers.files.ncu_images import result_names
+def order(path: str, count: int, *, code: bool) -> tuple[dict[int, int], dict[int, str], dict[int, int]]:
+    """Of each kernel the launches of the same function before it, the mangled names of those whose code is worth
+    sending before they are decoded: the first launch of each function of a source, and the number of each one's source.
+    {} where the container does not tell."""
+    from kscope.parsers.files.ncu_images import results
 
-    names = result_names(path)
-    if len(names) != count:
-        return {}, {}
+    found = results(path)
+    if len(found) != count:
+        return {}, {}, {}
     met: dict[str, int] = {}
     before = {}
-    for index, name in enumerate(names):
+    first: dict[tuple[str, int], int] = {}
+    for index, (name, _, source) in enumerate(found):
         before[index] = met.get(name, 0)
         met[name] = before[index] + 1
-    return before, {i: name for i, name in enumerate(names) if name and not before[i]} if code else {}
+        first.setdefault((name, source), index)
+    names = {index: name for (name, _), index in first.items() if name} if code else {}
+    return before, names, {index: source for index, (_, _, source) in enumerate(found)}
 
 
 def version(path: str) -> str | None:

@@ -235,6 +235,7 @@ def serve(
         what = "NVIDIA's report reader is not here" if lacks else "not a readable Nsight Compute report"
         send("fault", one_line(f"{what} ({e})"), *((REINSTALL, EXIT_TOOL) if lacks else (RECOLLECT,)))
         return
+    from kscope.parsers.files.ncu_images import UNNUMBERED
     from kscope.parsers.ncu.native import Sources, extract
     from kscope.parsers.ncu.sass_cache import SassCache
 
@@ -242,9 +243,10 @@ def serve(
     sources = Sources(cache)
     send("open", len(actions))
     bound = begun + (MEMORY_BOUND // turns.readers if turns else MEMORY_BOUND)
-    before, expected = session.order(path, len(actions), code=want.sass)
+    before, expected, numbers = session.order(path, len(actions), code=want.sass)
     for index, behind in turns.kernels(rest) if turns else ((i, ()) for i in range(first, len(actions))):
         send("begin", index, behind)
+        cache.source = numbers.get(index, UNNUMBERED)
         if index in expected and (rows := cache.load(expected[index])) is not None:
             send("code", expected[index], cache.target(expected[index]), [(at, *row) for at, row in rows.items()])
         try:

@@ -57,7 +57,7 @@ def test_each_function_once(report: Callable[[str], Path], tmp_path: Path) -> No
     expected, kernels = read(joined)
     assert len(kernels) == 3 and kernels[0]["mangled"] == kernels[2]["mangled"] != kernels[1]["mangled"]
     assert [name for _, name, _, _ in expected] == [kernels[0]["mangled"], kernels[1]["mangled"]]
-    assert ncu_images.result_names(str(joined)) == [k["mangled"] for k in kernels]
+    assert [name for name, _, _ in ncu_images.results(str(joined))] == [k["mangled"] for k in kernels]
 
 
 def test_launches_of_one_function(report: Callable[[str], Path], tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_result_names_of_rubbish(tmp_path: Path) -> None:
     whole = reports.plain("bank_conflict.slow")
     for content in (b"", b"NVR\0", whole[:400_000], whole[:-9]):
         path.write_bytes(content)
-        assert ncu_images.result_names(str(path)) == []
-    assert ncu_images.result_names(str(tmp_path / "none")) == []
+        assert ncu_images.results(str(path)) == []
+    assert ncu_images.results(str(tmp_path / "none")) == []
 
 
 def test_a_guess_that_is_right() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kscope.model.kernel import Kernel
+from kscope.parsers.cubin import elf
 from kscope.parsers.files import cachefiles, ncu_images
 from kscope.parsers.ncu import sass_cache, worker
 from kscope.parsers.ncu.kernels import read_kernels, to_kernel
@@ -186,6 +187,34 @@ def test_two_images_with_one_name(report: Callable[[str], Path], folder: Path, t
     kernels = [rows(k) for k in read_kernels(str(joined))]
     assert len(kernels) == 2 and kernels[0] == kernels[1]
     assert files(folder) == []
+
+
+NUMBER = b"\x08\x81\x80\x80\x80\xf0\x02"
+"""Field 1 of the source of a capture, and what its result says of it."""
+
+
+def test_each_launch_says_which_image_it_ran(report: Callable[[str], Path], folder: Path, tmp_path: Path) -> None:
+    """A function that was tuned: two images have one of its name, and both are kept, each for its own launches."""
+    other = bytearray(reports.plain(CASE))
+    table = next(b for b, _ in reports.parts(bytes(other))[1] if not b.results and b.end > b.payload)
+    start = other.index(b"\x7fELF", table.payload)
+    image = elf.read_image(bytes(other[start : table.end]))
+    (function,) = [f for f in image.functions if f.name == next(read_kernels(str(report(CASE)))).mangled]
+    at = start + bytes(other[start : table.end]).index(function.code)
+    scaled = next(n for n in range(0, len(function.code), 16) if function.code[n : n + 2] == b"\x24\x78")
+    other[at + scaled + 4] ^= 1  # the number that an IMAD multiplies by
+    assert other.count(NUMBER) == 2
+    second, joined = tmp_path / "second.ncu-rep", tmp_path / "joined.ncu-rep"
+    second.write_bytes(other.replace(NUMBER, NUMBER.replace(b"\x81", b"\x82")))
+    reports.join_reports([report(CASE), second, report(CASE)], joined)
+    first, changed = read(report(CASE)), read(second)
+    assert len(files(folder)) == 2
+    assert [pc for pc, row in first.items() if row != changed[pc]] == [scaled]
+    for file in files(folder):
+        file.unlink()
+    for _ in ("cold", "warm"):
+        assert [rows(k) for k in read_kernels(str(joined))] == [first, changed, first]
+        assert len(files(folder)) == 2
 
 
 def test_same_report_twice_is_one_image(report: Callable[[str], Path], folder: Path, tmp_path: Path) -> None:
