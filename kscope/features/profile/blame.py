@@ -36,7 +36,7 @@ _FIXED = 16  # instructions within which a fixed-latency producer can still be w
 class Blame(Struct, frozen=True):
     """Blamed samples. `by_producer[reason]` has a value an instruction; with `unattributed[reason]`, samples
     for which no cause was found, it sums to the stall's samples. `edges[reason]` gives the samples of each
-    (producer, consumer) pair; a full queue has no pairs."""
+    (producer, consumer) pair, for reasons that are others' (MOVED)."""
 
     by_producer: Mapping[str, Column]
     unattributed: Mapping[str, float]
@@ -58,6 +58,7 @@ def blame(
     executions: Column | None = None,
     costs: Column | None = None,
     classes: Sequence[OpClass] | None = None,
+    known: dict[tuple[int, str], list[int]] | None = None,
 ) -> Blame:
     """Share the stall samples of every instruction among their causes.
 
@@ -67,22 +68,19 @@ def blame(
     fixed-latency producer where it is near, a full queue (`lg_throttle`, `mio_throttle`) to what fills it in the same
     loop, by `costs`; all others are the instruction's own. `executions`: warp-level executions per instruction, if
     known. `costs`: what an instruction's executions cost its queue, e.g. wavefronts. `classes`: of the instructions, if
-    they are known already.
+    they are known already. `known`: room for what follows from the code alone, which its launches share.
     """
     n = len(program)
     if classes is None:
         classes = [classify(ins, program.sm) for ins in program.instructions]
-    finder = _Finder(program, classes, cfg, defuse, executions, costs)
+    finder = _Finder(program, classes, cfg, defuse, executions, costs, {} if known is None else known)
     by_producer: dict[str, Column] = {}
     unattributed: dict[str, float] = {}
     edges: dict[str, dict[tuple[int, int], float]] = {}
     for reason, samples in stalls.items():
-        if reason in QUEUES:
-            by_producer[reason], unattributed[reason], edges[reason] = finder.queued(samples, reason), 0.0, {}
-            continue
         if reason not in MOVED:
-            by_producer[reason], unattributed[reason] = list(samples), 0.0
-            edges[reason] = {(i, i): amount for i, amount in enumerate(samples) if amount}
+            own = finder.queued(samples, reason) if reason in QUEUES else list(samples)
+            by_producer[reason], unattributed[reason] = own, 0.0
             continue
         blamed = [0.0] * n
         lost = 0.0
@@ -105,23 +103,29 @@ class _Finder:
 
     def __init__(
         self, program: Program, classes: Sequence[OpClass], cfg: Cfg, defuse: DefUse, executions: Column | None,
-        costs: Column | None,
+        costs: Column | None, known: dict[tuple[int, str], list[int]],
     ) -> None:  # fmt: skip
         self._code = program.instructions
+        self._known = known
         self._costs = costs if costs is not None else executions
         self._queues: dict[tuple[str, int | None], dict[int, float]] = {}
         self._cfg, self._defuse, self._executions = cfg, defuse, executions
         self._classes = classes
 
     def causes(self, i: int, reason: str) -> dict[int, float]:
+        key = (i, reason)
+        if key not in self._known:
+            self._known[key] = self._producers(i, reason)
+        found = self._known[key]
+        return self._shares(i, found) or ({} if reason in SCOREBOARDS else {i: 1.0})
+
+    def _producers(self, i: int, reason: str) -> list[int]:
         board = SCOREBOARDS.get(reason)
         if board is not None:
-            return self._shares(i, self._scoreboard(i, board))
+            return self._scoreboard(i, board)
         if reason == "gmma":
-            return self._shares(i, self._first_before(i, lambda c, _: "wgmma" in c.kind)) or {i: 1.0}
-        if reason == "wait":
-            return self._shares(i, self._fixed(i)) or {i: 1.0}
-        return self._shares(i, self._barriers(i)) or {i: 1.0}
+            return self._first_before(i, lambda c, _: "wgmma" in c.kind)
+        return self._fixed(i) if reason == "wait" else self._barriers(i)
 
     def queued(self, samples: Column, reason: str) -> Column:
         """Samples of a full queue, handed to whoever fills it, the whole of a loop at once."""

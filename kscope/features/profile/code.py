@@ -11,7 +11,7 @@ from kscope.features.counters.stalls import SAMPLED
 from kscope.features.profile.blame import Blame, blame
 from kscope.features.sass.columns import Column, total
 from kscope.features.sass.library_code import own_place
-from kscope.features.sass.listing import Listing, Structure
+from kscope.features.sass.listing import Listing, Structure, once_per_code
 from kscope.model.contract.analysis import Location
 from kscope.model.kernel import Kernel
 from kscope.model.operand import UNIFORM_BASE, Operand
@@ -89,7 +89,10 @@ class Code(Listing):
 
     @cached_property
     def blame(self) -> Blame:
-        return blame(self.program, self.cfg, self.defuse, self.stall, self.executed, self.costs, self.classes)
+        return blame(
+            self.program, self.cfg, self.defuse, self.stall, self.executed, self.costs, self.classes,
+            _causes(self.structure),
+        )  # fmt: skip
 
     @cached_property
     def indexed_constants(self) -> list[int]:
@@ -171,6 +174,12 @@ class Code(Listing):
         if file not in cached:
             cached[file] = self.kernel.sources.get(file, "").splitlines()
         return cached[file]
+
+
+@once_per_code
+def _causes(code: Structure) -> dict[tuple[int, str], list[int]]:
+    """Room for what each instruction may wait for, which its launches share."""
+    return {}
 
 
 def _indexed(operands: tuple[Operand, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""What a report tells before anything of it is decoded: the ELF images that it embeds, each result's function and image.
+"""What a report tells before anything of it is decoded: its ELF images, and the function and image of each result.
 Reads the container alone (parsers/ncu.md); imports next to nothing, for the reader's process."""
 
 from __future__ import annotations

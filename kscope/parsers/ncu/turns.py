@@ -60,7 +60,7 @@ class Turns:
 def turns(path: str, processes: int) -> Turns | None:
     """How the kernels of a plain report are shared out; None where that is not worth it, or the container does not
     tell which they are. processes: a reader and who analyses its kernels are two, for both work all the time."""
-    readers = processes
+    readers = (processes + 1) // 2
     if readers < 2 or not forked.possible() or os.path.getsize(path) < LEAST_BYTES:
         return None
     found = results(path)

@@ -325,7 +325,7 @@ EXIT
 
 def test_a_cone_does_not_run_into_the_loop_that_its_result_feeds() -> None:
     """One quotient before a loop of a thousand rounds: the rounds are not the division's."""
-    assert computation(listing(FED), [1]) == {0, 1, 2, 3}
+    assert computation(listing(FED), (1,)) == {0, 1, 2, 3}
 
 
 def test_nor_where_that_loop_goes_round_once() -> None:
