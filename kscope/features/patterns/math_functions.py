@@ -74,7 +74,13 @@ def dividend(code: Listing, division: int) -> tuple[frozenset[str], int]:
     instructions lead to is left out."""
     within = computation(code, (division,))
     products = [i for i in within if "int_mul" in code.classes[i].kind and "HI" in code[i].mods]
-    return frozenset[str]().union(*(origins(code, i) or () for i in products)), len(products)
+    return frozenset[str]().union(*(_factors(code, i) for i in products)), len(products)
+
+
+@once_per_code
+def _factors(code: Listing, product: int) -> frozenset[str]:
+    """What a product's factors come from; nothing where that cannot be told."""
+    return origins(code, product) or frozenset()
 
 
 def part_of_division(code: Listing, index: int) -> bool:

@@ -30,42 +30,42 @@ def computation(code: Listing, seeds: tuple[int, ...]) -> set[int]:
     often than the seed that the way began at is no part of it: the loop that its result goes into. Nor is a loop that
     the seed is not in, if its rounds are few: an unrolled one goes round once.
     """
-    lines = {(code[i].file, code[i].line) for i in seeds if code[i].line is not None}
+    lines = frozenset((code[i].file, code[i].line) for i in seeds if code[i].line is not None)
     found: set[int] = set(seeds)
     work = [(i, 0, i) for i in seeds]
     around = {i: {None, *code.cfg.loops_around(i)} for i in seeds}
-    ties, places, executed, loop_of = _ties(code.structure), _places(code.structure), code.executed, code.cfg.loop_of
+    most = {i: MORE * code.executed[i] for i in seeds}
+    ties, executed, loop_of = _ties(code.structure, lines), code.executed, code.cfg.loop_of
     while work:
         i, depth, seed = work.pop()
-        if depth >= DEPTH:
-            continue
         if i not in ties:
-            ties[i] = _tied(code.structure, i)
+            ties[i] = _tied(code.structure, i, lines)
         for j in ties[i]:
-            if j in found or executed[j] > MORE * executed[seed] or loop_of[j] not in around[seed]:
-                continue
-            if not lines or places[j] in lines:
+            if j not in found and executed[j] <= most[seed] and loop_of[j] in around[seed]:
                 found.add(j)
-                work.append((j, depth + 1, seed))
+                if depth + 1 < DEPTH:
+                    work.append((j, depth + 1, seed))
     return {i for i in found if executed[i] > 0}
 
 
-@once_per_code
-def _places(code: Structure) -> list[tuple[str | None, int | None]]:
-    return [(ins.file, ins.line) for ins in code.program.instructions]
+_Lines = frozenset[tuple[str | None, int | None]]
 
 
 @once_per_code
-def _ties(code: Structure) -> dict[int, list[int]]:
+def _ties(code: Structure, lines: _Lines) -> dict[int, list[int]]:
     """Room for what `_tied` finds: a function of many divisions is asked for each of them."""
     return {}
 
 
-def _tied(code: Structure, index: int) -> list[int]:
-    """Arithmetic that makes or reads an instruction's values, each once, in the order of registers."""
+def _tied(code: Structure, index: int, lines: _Lines) -> list[int]:
+    """Arithmetic that makes or reads an instruction's values, each once, in the order of registers; of these lines, if
+    any."""
     makes = (p for ps in code.defuse.sources(index).values() for p in ps)
     near = dict.fromkeys([*makes, *code.defuse.consumers(index)])
-    return [j for j in near if (op := code.classes[j]).access is None and op.pipe in COMPUTE]
+    return [
+        j for j in near if (op := code.classes[j]).access is None and op.pipe in COMPUTE
+        and (not lines or (code[j].file, code[j].line) in lines)
+    ]  # fmt: skip
 
 
 @once_per_code
