@@ -20,7 +20,7 @@ CUDA runtime alone. Where several of a collection solve one problem (BOOKS: a pr
 whose input files do not come with it but can be made by a few lines, that call a library beside kernels of their own,
 use managed memory or are longer than the rules above allow. labels/library.toml is of kernels of libraries that people
 use: library.toml names them and how they were chosen, library2.toml those that the same rule names next, library3.toml
-to library16.toml those of other repositories.
+to library17.toml those of other repositories.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ NEEDS_FILES = "cc cmp columnarSolver gc hybridsort mnist qtclustering tpacf".spl
 HALVES = (
     "learn judged judged2 judged3 judged4 learn2 judged5 judged6 judged7 judged8 judged9 "
     "library library2 library3 library4 library5 library6 library7 library8 library9 library10 library11 library12 "
-    "library13 library14 library15 library16"
+    "library13 library14 library15 library16 library17"
 ).split()
 # Of labels/judged9.toml, by their names: what measures the machine, needs a framework or other files is out.
 REST = (
