@@ -25,6 +25,15 @@ def span(low: float, high: float, speedup: float) -> str:
     return f"{low:.{digits(speedup)}f} - {high:.{digits(speedup)}f}"
 
 
+def figure(value: float) -> str:
+    """Three significant digits, thousands to the unit, more in words: 0.0213, 12.5, 1,537, 5.99 billion."""
+    for scale, word in ((1e9, "billion"), (1e6, "million")):
+        if scale <= value < 1000 * scale:
+            return f"{value / scale:.3g} {word}"
+    rounded = f"{value:.3g}"
+    return f"{value:,.0f}" if 1000 <= abs(float(rounded)) < 1e12 else rounded
+
+
 MOST = 100
 """Speed-up past which a bound says nothing more than that it is far."""
 

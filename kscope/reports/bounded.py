@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
-from kscope.model.units import counted, percent
+from kscope.model.units import counted, figure, percent
 from kscope.reports import next_step, words
 from kscope.reports.terminal import Page
 
@@ -56,15 +56,15 @@ def _bounds(page: Page, found: Bounded, *, verbose: bool) -> None:
     if (r := found.resident) is not None:
         limits = ", ".join(one_line(limit) for limit in r.limits)
         page.paragraph(f"{r.warps} of {r.warps_max} an SM at most, {counted(r.blocks, 'block')} (limit: {limits}); "
-                       f"{r.waves:.3g} waves", lead=("  warps    ", "dim"), indent=11)  # fmt: skip
+                       f"{figure(r.waves)} waves", lead=("  warps    ", "dim"), indent=11)  # fmt: skip
     page.paragraph(f"{words.number(found.device_bytes / 1e6)} MB can have moved in this time at most",
                    lead=("  memory   ", "dim"), indent=11)  # fmt: skip
     for pipe in found.pipes if verbose else found.pipes[:PIPES]:
         page.line(("  at least ", "dim"), f"{percent(pipe.share):>6}  of the time for {one_line(pipe.pipe)}, if every "
                   "warp passes the code once")  # fmt: skip
     for loop in found.loops if verbose else found.loops[:LOOPS]:
-        page.paragraph(f"{loop.rounds:,.3g} rounds a warp of loop {loop.loop} ({loop.start:04x}-{loop.end:04x}), "
-                       f"{loop.cycles:.3g} cycles of {one_line(loop.pipe)} each",
+        page.paragraph(f"{figure(loop.rounds)} rounds a warp of loop {loop.loop} ({loop.start:04x}-{loop.end:04x}), "
+                       f"{figure(loop.cycles)} cycles of {one_line(loop.pipe)} each",
                        lead=("  at most  ", "dim"), indent=11)  # fmt: skip
     for text in [*found.refused, *found.says]:
         page.paragraph(one_line(text), lead=("  note     ", "dim"), indent=11)

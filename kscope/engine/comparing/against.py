@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kscope.engine.comparing.parts import words
 from kscope.features.views.footprint import LANES, TRAFFIC, Footprint
 from kscope.model.contract.analysis import KernelAnalysis
+from kscope.model.units import figure
 
 MORE = 1.1  # times as much, from which it is worth a word: two captures of one kernel differ by some percent
 LONGER = 1.5  # times fewer threads, from which each does the work of several
@@ -40,13 +41,13 @@ def _rounds(before: KernelAnalysis, after: KernelAnalysis) -> Iterator[Cost]:
     held, holds = (_held(k) for k in (before, after))
     if threads >= LONGER and rounds * threads >= MORE:
         yield Cost(rounds * threads, (
-            f"threads of {threads:.3g} times the work, in {_counted(then)} of the device instead of "
-            f"{_whole(waves)}: {rounds * threads:.3g} times as long, but for what they overlap"
+            f"threads of {figure(threads)} times the work, in {_counted(then)} of the device instead of "
+            f"{_whole(waves)}: {figure(rounds * threads)} times as long, but for what they overlap"
         ))  # fmt: skip
     elif rounds >= MORE and 1 / MORE < threads < MORE and holds < held:
         yield Cost(rounds, (
-            f"{_counted(then)} of blocks instead of {_whole(waves)}: an SM holds {holds:.3g} of them, not "
-            f"{held:.3g}{_why(before, after)}"
+            f"{_counted(then)} of blocks instead of {_whole(waves)}: an SM holds {figure(holds)} of them, not "
+            f"{figure(held)}{_why(before, after)}"
         ))  # fmt: skip
 
 
@@ -78,7 +79,7 @@ def _threads(kernel: KernelAnalysis) -> int:
 def _executed(old: Footprint, new: Footprint) -> Iterator[Cost]:
     a, b = (sum(side.executed.values()) for side in (old, new))
     if a and b / a >= MORE:
-        yield Cost(b / a, f"{b / a:.3g} times the instructions ({b:,.3g}, {a:,.3g} before)")
+        yield Cost(b / a, f"{figure(b / a)} times the instructions ({figure(b)}, {figure(a)} before)")
     lanes = [side.metrics.get(LANES) for side in (old, new)]
     if lanes[0] and lanes[1] and lanes[0] / lanes[1] >= MORE:
         yield Cost(lanes[0] / lanes[1], f"{lanes[1]:.1f} of 32 lanes active, {lanes[0]:.1f} before")
@@ -92,7 +93,7 @@ def _traffic(old: Footprint, new: Footprint) -> Iterator[Cost]:
         if a is None or b is None or b <= MORE * a or b - a < whole / 100:
             continue
         times = b / a if a else math.inf
-        said = f"{times:.3g} times the {what}" if a else f"{b:,.3g} {what}, of which there were none"
+        said = f"{figure(times)} times the {what}" if a else f"{figure(b)} {what}, of which there were none"
         yield Cost(min(times, 1 + (b - a) / whole) if whole else times, said)
 
 

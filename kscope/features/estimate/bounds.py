@@ -34,6 +34,7 @@ from msgspec import UNSET, structs
 from kscope.features.counters.units import Scale
 from kscope.features.estimate.queues import Queues
 from kscope.model.contract.analysis import Estimate
+from kscope.model.units import figure
 
 REST = "the rest of the kernel"
 LATENCY = "latency at this launch shape"
@@ -157,7 +158,7 @@ class Bounds(Queues, frozen=True):
         start = passes * self.start
         chain = min(1.0, chain)
         after = outside + start + (1 - outside) * max(self.together(load, waited), chain)
-        cap = name if load > waited else f"{factor:.3g} times the work in flight"
+        cap = name if load > waited else f"{figure(factor)} times the work in flight"
         if chain > max(load, waited):
             cap = CHAIN
         if outside + start > max(load, waited, chain):

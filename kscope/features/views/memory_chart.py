@@ -16,6 +16,7 @@ import msgspec
 from kscope.features.counters.traffic import SECTOR
 from kscope.features.counters.units import ELAPSED
 from kscope.model.contract.detail import Link, MemoryChart, Node
+from kscope.model.units import figure
 
 if TYPE_CHECKING:
     from kscope.features.facts import Facts
@@ -96,7 +97,7 @@ def _excess(facts: Facts, wavefronts: float | None) -> str:
     ideal, counted = (facts.code.column(f"memory_l1_wavefronts_shared{end}") for end in ("_ideal", ""))
     if ideal is None or counted is None or not sum(ideal) or sum(counted) < WORSE * sum(ideal):
         return ""
-    return f"{sum(counted) / sum(ideal):.3g}x the wavefronts of no conflict"
+    return f"{figure(sum(counted) / sum(ideal))}x the wavefronts of no conflict"
 
 
 def _instructions(m: Metrics, add: _Add) -> None:
@@ -198,7 +199,7 @@ def _parts(*counted: tuple[str, float | None]) -> str:
 def _count(value: float) -> str:
     for scale, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= scale:
-            return f"{value / scale:.3g} {suffix} "
+            return f"{figure(value / scale)} {suffix} "
     return f"{value:.0f} "
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kscope.model.program import register_name
+from kscope.model.units import figure
 
 if TYPE_CHECKING:
     from kscope.features.sass.accesses import Access
@@ -36,7 +37,7 @@ def notes(
     if measured is not None:
         found += _counted(measured)
     elif conflict is not None and conflict[0] > conflict[1]:
-        found.append(f"{conflict[0]:.3g} wavefronts where {conflict[1]:.3g} would do: a bank conflict, derived")
+        found.append(f"{figure(conflict[0])} wavefronts where {figure(conflict[1])} would do: a bank conflict, derived")
     if annotation.access is not None:
         found += _access(annotation.access, measured)
     if annotation.words:
@@ -52,7 +53,7 @@ def _access(access: Access, measured: Measured | None) -> list[str]:
         return []
     width = f"{_SPACES.get(access.space, '')}{access.bytes} B/lane"
     if measured is not None and measured.moved and measured.executed and not _bad(measured):
-        width += f", {measured.moved / measured.executed:.3g} {measured.unit}"
+        width += f", {figure(measured.moved / measured.executed)} {measured.unit}"
     return [f"{access.stack}, {width}" if access.stack else width]
 
 
@@ -102,10 +103,10 @@ def _counted(measured: Measured) -> list[str]:
     if measured.moved and measured.ideal and measured.executed and _bad(measured):
         ratio = measured.moved / measured.ideal
         each, best = measured.moved / measured.executed, measured.ideal / measured.executed
-        found.append(f"{each:.3g} {measured.unit} a request where {best:.3g} would do ({ratio:.3g}x)")
+        found.append(f"{figure(each)} {measured.unit} a request where {figure(best)} would do ({figure(ratio)}x)")
     if measured.ways is not None and measured.ways >= PARTED:
         often = f"in {100 * (measured.ways - 1):.0f} % of its runs" if measured.ways <= 2 else "on average"
         found.append(f"lanes go {'both' if measured.ways <= 2 else f'{measured.ways:.2g}'} ways {often}")
     if measured.lanes is not None and measured.lanes < FULL and measured.executed:
-        found.append(f"{measured.lanes:.3g} of 32 lanes" if measured.lanes else "its guard is never true")
+        found.append(f"{figure(measured.lanes)} of 32 lanes" if measured.lanes else "its guard is never true")
     return found

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
-from kscope.model.units import percent
+from kscope.model.units import figure, percent
 from kscope.reports import next_step, words
 from kscope.reports.escape import fence
 from kscope.reports.llm.blocks import Block, said, span
@@ -70,12 +70,12 @@ def _bounds(found: Bounded) -> list[Block]:
     lines = []
     if (r := found.resident) is not None:
         limits = ", ".join(said(one) for one in r.limits)
-        lines.append(f"{r.warps} of {r.warps_max} warps an SM at most (limit: {limits}); {r.waves:.3g} waves")
+        lines.append(f"{r.warps} of {r.warps_max} warps an SM at most (limit: {limits}); {figure(r.waves)} waves")
     lines.append(f"{words.number(found.device_bytes / 1e6)} MB can have moved through device memory at most")
     lines += [f"at least {percent(p.share)} of the time for {said(p.pipe)}, if every warp passes the code once"
               for p in found.pipes if p.share >= LEAST]  # fmt: skip
-    lines += [f"at most {one.rounds:,.3g} rounds a warp of loop {one.loop} ({one.start:04x} to {one.end:04x}), "
-              f"{one.cycles:.3g} cycles of {said(one.pipe)} each" for one in found.loops]  # fmt: skip
+    lines += [f"at most {figure(one.rounds)} rounds a warp of loop {one.loop} ({one.start:04x} to {one.end:04x}), "
+              f"{figure(one.cycles)} cycles of {said(one.pipe)} each" for one in found.loops]  # fmt: skip
     lines += [said(one) for one in (*found.refused, *found.says)]
     return [Block(4 + i, "bounds", "## Bounds", f"- {line}") for i, line in enumerate(lines)]
 

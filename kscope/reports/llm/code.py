@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
+from kscope.model.units import figure
 from kscope.reports import words
 from kscope.reports.escape import fence
 from kscope.reports.llm.blocks import Block, span
@@ -237,7 +238,7 @@ def _excess(code: CodeDetail) -> dict[int, str]:
             least = ideal.get(i, 0)
             if least and code.executed[i] and count >= TWICE * least:
                 each, would = count / code.executed[i], least / code.executed[i]
-                out[i] = f"{each:.3g} {name} a request, {would:.3g} would do"
+                out[i] = f"{figure(each)} {name} a request, {figure(would)} would do"
     return out
 
 

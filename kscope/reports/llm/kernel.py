@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
+from kscope.model.units import figure
 from kscope.reports import next_step, words
 from kscope.reports.escape import code
 from kscope.reports.llm import code as of_code
@@ -93,12 +94,12 @@ def _measured(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
     if units:
         told = ", ".join(f"{said(u.unit)} {u.pct:.0f} %" for u in units)
         blocks.append(Block(base + 3, "measurements", heading, f"- busy, of peak: {told}"))
-        named = ", ".join(span(f"{u.metric} = {u.pct:.3g} %") for u in units[:2])
+        named = ", ".join(span(f"{u.metric} = {figure(u.pct)} %") for u in units[:2])
         blocks.append(Block(base + 9, "metric names", heading, f"- the fullest by their metrics: {named}"))
     if roof := kernel.roofline:
-        line = f"- roofline: {roof.pct_of_roof:.3g} % of the roof, {said(words.rates(roof))}"
+        line = f"- roofline: {figure(roof.pct_of_roof)} % of the roof, {said(words.rates(roof))}"
         if roof.intensity is not None and roof.ridge is not None:
-            line += f", {roof.intensity:.3g} FLOP/B (ridge {roof.ridge:.3g})"
+            line += f", {figure(roof.intensity)} FLOP/B (ridge {figure(roof.ridge)})"
         blocks.append(Block(base + 7, "measurements", heading, line))
         if kernel.duration_us:
             seconds = kernel.duration_us / 1e6
@@ -141,7 +142,7 @@ def _about(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, index
     if found := detail.occupancy:
         lowest = min(found.limits.values(), default=0)
         by = " and ".join(span(name) for name, most in found.limits.items() if most == lowest)
-        reached = f", {found.achieved:.3g} reached" if found.achieved is not None else ""
+        reached = f", {figure(found.achieved)} reached" if found.achieved is not None else ""
         text = f"- occupancy: {found.theoretical} of {found.maximum} warps an SM, limited by {by}{reached}"
         blocks.append(Block(base + 8, "occupancy", heading, text))
     if detail.clocks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
+from kscope.model.units import figure
 from kscope.reports import next_step, words
 from kscope.reports.escape import code, fence, prose
 from kscope.reports.markdown import pipeline
@@ -54,7 +55,7 @@ def _proof(kernel: KernelAnalysis) -> list[str]:
     if roof := kernel.roofline:
         text = f"Roofline: {roof.pct_of_roof:.0f} % of the roof; {prose(words.rates(roof))}"
         if roof.intensity is not None and roof.ridge is not None:
-            text += f", {roof.intensity:.3g} FLOP/B against a ridge of {roof.ridge:.3g}"
+            text += f", {figure(roof.intensity)} FLOP/B against a ridge of {figure(roof.ridge)}"
         parts.append(text + ".")
     if kernel.stalls:
         rows = [[prose(words.reason(s.reason)), words.percent(s.share_raw), words.percent(s.share_adjusted)]

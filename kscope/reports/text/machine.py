@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kscope.model.errors import one_line
+from kscope.model.units import figure
 from kscope.reports import words
 from kscope.reports.phrases.loops import bounds
 from kscope.reports.terminal import Page, Segment, cells, pad
@@ -173,9 +174,9 @@ def _accesses(page: Page, function: FunctionAnalysis) -> None:
         if row.executed is not None:
             text += f"  {_short(row.executed):>9}"
             if row.executed and row.moved is not None and row.ideal:
-                text += f"  {row.moved / row.executed:.3g} {row.unit}"
+                text += f"  {figure(row.moved / row.executed)} {row.unit}"
                 if row.moved > 1.05 * row.ideal:
-                    text += f", {row.ideal / row.executed:.3g} would do"
+                    text += f", {figure(row.ideal / row.executed)} would do"
                     style = "critical" if row.moved > 2 * row.ideal else "major"
         if row.stack:
             text += f"  {row.stack}"

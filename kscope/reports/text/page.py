@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from kscope.model.errors import one_line
+from kscope.model.units import figure
 from kscope.reports import next_step, words
 from kscope.reports.phrases import hot
 from kscope.reports.phrases.job import in_full
@@ -249,7 +250,7 @@ def _roofline(page: Page, roof: Roofline) -> None:
         page.line(("  roofline ", "dim"), ("memory ", ""), ("".join(line), "bar"), right)
     text = f"{roof.pct_of_roof:.0f} % of {under}: {words.rates(roof)}"
     if roof.intensity is not None:
-        text += f", {roof.intensity:.3g} FLOP/B" + (f" (ridge {roof.ridge:.3g})" if roof.ridge else "")
+        text += f", {figure(roof.intensity)} FLOP/B" + (f" (ridge {figure(roof.ridge)})" if roof.ridge else "")
     page.paragraph(text, lead=("  ", ""), indent=2)
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from kscope.features.facts import SECTOR, SECTORS, Code, Facts, up_to
 from kscope.model.contract.analysis import Estimate, Remedy
+from kscope.model.units import figure
 
 WORTH = 1.5  # traffic over distinct bytes below which nothing is called redundant
 REGISTERS, THREADS = 255, 1024  # a thread and a block can have
@@ -161,7 +162,7 @@ def ways(facts: Facts, seen: Covered) -> list[Remedy]:
     over = f"{words:,} words a thread beside {launch.registers} registers are more than it can have"
     out = [Remedy(step="the data in registers between passes", applies=False, why=over)]
     if then is None or then.warps < now:
-        left = f"leave {then.warps} of {now:.3g} warps an SM to wait" if then else "are more than an SM has"
+        left = f"leave {then.warps} of {figure(now)} warps an SM to wait" if then else "are more than an SM has"
         out.append(Remedy(step="the data in shared memory between passes", applies=False, why=f"{size} {left}"))
     if seen.rows > 1 and (alone := _row_by_row(facts, seen, now)):
         return [alone]

@@ -70,6 +70,7 @@ from __future__ import annotations
 from kscope.features.facts import Alone, Code, Facts, total
 from kscope.isa.families import family
 from kscope.model.contract.analysis import Finding
+from kscope.model.units import figure
 from kscope.rules._shared.blocks import trees
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules._shared.tile_rings import before_barriers
@@ -222,4 +223,4 @@ def _guards(code: Code, phases: list[int]) -> list[int]:
 
 
 def _often(rounds: float) -> str:
-    return "once" if rounds == 1 else "twice" if rounds == 2 else f"{rounds:,.3g} times"
+    return "once" if rounds == 1 else "twice" if rounds == 2 else f"{figure(rounds)} times"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kscope.features.facts import WIDE, Facts, Items, between
 from kscope.model.contract.analysis import Remedy
+from kscope.model.units import figure
 from kscope.rules._shared.blocks.idle_warps import Empty
 from kscope.rules._shared.paid_once import WARP, items_of, of_a_warp
 from kscope.rules.base import counted, derived, measured, percent
@@ -55,7 +56,7 @@ def _words(facts: Facts, work: Items, size: int, fix: str, estimate: Estimate, w
     assert code is not None  # items_of has asked
     needed = work.threads / max(1.0, min(work.elements, work.threads))
     idle = 1 - work.used(work.threads)
-    times = f"{needed:.3g} times as many threads as elements" if needed > 1 else f"{percent(idle)} idle"
+    times = f"{figure(needed)} times as many threads as elements" if needed > 1 else f"{percent(idle)} idle"
     rounds = work.rounds(work.threads)
     first = f"in {counted(rounds, 'round')}, in which {percent(idle)} of their places stay empty"
     return Empty(
