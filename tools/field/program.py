@@ -21,9 +21,14 @@ MAX_SCAN = 16  # launches looked at to find the hot kernel: each costs ncu 0.1 t
 
 @cache
 def harnesses() -> dict[str, dict[str, str]]:
-    """name -> {file: text} of the programs of ours that run one kernel of a library each."""
-    files = sorted((HERE / "harness").glob("*.toml"))
-    return {k: v for file in files for k, v in tomllib.loads(file.read_text(encoding="utf-8")).items()}
+    """name -> {file: text} of the programs of ours that run one kernel of a library each. "@name" as a file's text is
+    that of shared.toml."""
+    read = {f.stem: tomllib.loads(f.read_text(encoding="utf-8")) for f in sorted((HERE / "harness").glob("*.toml"))}
+    shared = {f"@{name}": entry["text"] for name, entry in read.pop("shared").items()}
+    return {
+        program: {file: shared.get(text, text) for file, text in files.items()}
+        for programs in read.values() for program, files in programs.items()
+    }  # fmt: skip
 
 
 class Program:
