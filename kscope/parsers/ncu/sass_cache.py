@@ -23,6 +23,7 @@ Row = tuple[str, "str | None", "int | None"]
 """SASS text, source file and line."""
 VERSION = b"4"  # part of the key: raise it when the stored text changes
 KEEP = 4096  # files; the older half goes when there are more
+HERE = 16  # functions that are remembered in memory, those disassembled last
 
 
 def cache_dir() -> Path | None:
@@ -53,6 +54,7 @@ class SassCache:
         self._numbers: dict[int, bytes] = {}
         self._holding: dict[tuple[str, int], bytes | None] = {}
         self._last: tuple[tuple[str, int], dict[int, Row] | None] = (("", UNNUMBERED), None)
+        self._here: dict[tuple[bytes, str], dict[int, Row]] = {}
 
     def load(self, function: str) -> dict[int, Row] | None:
         """None where it is not there. The answer about one function is kept: it is asked for ahead and in its turn."""
@@ -65,7 +67,7 @@ class SassCache:
         file = self._file(function)
         content = cachefiles.read(file) if file is not None else None
         if content is None:
-            return None
+            return self._here.get((self.image(function) or b"", function))
         try:
             count, *rest = content.decode("utf-8").split("\n")
             files: list[str | None] = [*rest[: int(count)], None]
@@ -77,8 +79,9 @@ class SassCache:
             return None  # of another version: disassemble again
 
     def store(self, function: str, rows: dict[int, Row]) -> None:
-        """Best effort: a read-only home or a full disk costs only time."""
+        """Best effort: a read-only home or a full disk costs only time, and that once a report."""
         self._last = (("", UNNUMBERED), None)
+        self._keep(function, rows)
         file = self._file(function)
         numbers = {name: i for i, name in enumerate(dict.fromkeys(name for _, name, _ in rows.values() if name))}
         if file is None or "\n" in "".join([*numbers, *(text for text, _, _ in rows.values())]):
@@ -93,6 +96,14 @@ class SassCache:
             cachefiles.prune(file.parent, "sass-", KEEP)
         except (OSError, UnicodeEncodeError):
             return
+
+    def _keep(self, function: str, rows: dict[int, Row]) -> None:
+        """For the launches to come, where the folder cannot."""
+        image = self.image(function)
+        if image is not None:
+            self._here[image, function] = rows
+            if len(self._here) > HERE:
+                del self._here[next(iter(self._here))]
 
     def _file(self, function: str) -> Path | None:
         image = self.image(function) if self._folder is not None else None

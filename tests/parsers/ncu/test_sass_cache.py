@@ -225,6 +225,31 @@ def test_same_report_twice_is_one_image(report: Callable[[str], Path], folder: P
     assert len(files(folder)) == 1
 
 
+COUNTED = """
+import io, sys
+from kscope.parsers.ncu import native, worker
+one, asked = native._instruction, []
+def counted(*given):
+    asked.append(given)
+    return one(*given)
+native._instruction = counted
+worker.serve(sys.argv[1], 0, worker.Want(), io.BytesIO())
+print(len(asked))
+"""
+
+
+def test_without_a_folder_each_function_is_disassembled_once(
+    report: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers have read-only homes, and reports many launches of a function."""
+    monkeypatch.setenv("KSCOPE_CACHE_DIR", "")
+    joined = tmp_path / "joined.ncu-rep"
+    reports.join_reports([report(CASE), report(CASE)], joined)
+    done = python("-c", COUNTED, joined)
+    lengths = [len(rows(k)) for k in read_kernels(str(joined))]
+    assert [int(done.stdout)] * 2 == lengths, done.stderr
+
+
 def test_reads_no_images_from_rubbish(tmp_path: Path) -> None:
     path = tmp_path / "a.ncu-rep"
     for content in (b"", b"NVR\0", os.urandom(5000), reports.plain(CASE)[:400_000]):
