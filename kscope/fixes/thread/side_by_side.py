@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from kscope.fixes.atomics.reading import MODIFIED, changed
 from kscope.fixes.given.source import evaluated, split_declarators
-from kscope.fixes.given.text import closing
+from kscope.fixes.given.text import closing, statement_end
 from kscope.fixes.thread.branches import asked_alike, certain, given_before, in_each_branch
 
 LONGEST = 1500  # characters of what is done to an element, which then stands there twice (judged)
@@ -219,8 +219,13 @@ def _cast(before: str) -> bool:
 
 
 def _first_store(text: str, spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether every element is given a value before it is read: in a statement always done, or in each branch."""
-    stores = [re.match(r"\s*=(?!=)", text[end:]) is not None for _, end in spans]
+    """Whether every element is given a value before it is read: in a statement always done, or in each branch. What
+    is stored may be made of what was there (`x[i] = a * x[i]`)."""
+    stops = [statement_end(text, start) or len(text) for start, _ in spans]
+    stores = [
+        re.match(r"\s*=(?!=)", text[end:]) is not None and not any(end <= other < stop for other, _ in spans)
+        for (_, end), stop in zip(spans, stops, strict=True)
+    ]
     return stores[0] and (certain(text, spans[:1]) or (all(stores) and in_each_branch(text, spans)))
 
 
