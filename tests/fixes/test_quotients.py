@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kscope.fixes.accuracy.quotients import divided
+from kscope.fixes.accuracy.quotients import _several, divided
 from kscope.fixes.accuracy.spots import lines_of
 from tests.support.with_sources import changes
 
@@ -45,6 +45,25 @@ def test_a_division_has_its_operands(line: str, new: str) -> None:
 )
 def test_what_may_be_something_else_stays(line: str) -> None:
     assert divided(line) == (line, 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("n = n / l;", 0),  # an operator of the library's
+        ("n = at[k] / l;", 0),
+        ("n = make_float3(x, y, z) / l;", 0),
+        ("d = f(n) / l;", 0),  # may be one
+        ("d = n.x / l;", 1),
+        ("d = at[k].y / n.z;", 1),
+        ("d = dot(n, n) / l;", 1),
+    ],
+)
+def test_vectors_are_no_operands(line: str, count: int) -> None:
+    """A public kernel's `n = n / l` of float3 did not compile with the intrinsic."""
+    several = _several("float4* at, float s) { float3 n = cross(a, b); const float l = length(n); int2 p; unsigned w;")
+    assert several == {"at", "n", "p"}
+    assert divided(line, {"l"}, several)[1] == count
 
 
 def test_a_capture_that_divides_by_a_value_of_each_lane() -> None:

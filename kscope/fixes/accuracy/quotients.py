@@ -20,6 +20,8 @@ _OPERATOR = re.compile(r"(?<![/*])/(?![/*=])")
 _FLOAT = re.compile(
     r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=f\b|e-?\d))(?:e[-+]?\d+)?f?\b|\(\s*float\s*\)|\bfloat\s*\(|\b\w+f\s*\("
 )
+_SEVERAL = re.compile(r"[234](?:[dfi]|x\d)?$|[Vv]ec(?!tor_size)|[Mm]at(?:rix|\d|$)|[Cc]omplex|[Qq]uat")
+_NUMBERS = re.compile(r"\b(?:dot|length|distance|norm\w*)\s*\([^()]*\)")
 _DOUBLE = re.compile(r"(?<![\w.])(?:\d+\.\d*|\.\d+)(?:e[-+]?\d+)?(?![\w.])|\bdouble\b")
 
 
@@ -32,10 +34,11 @@ def fixes(asked: Asked) -> list[Fix]:
     mine = [s for s in found if s.function == "division" and s.places]
     text = kernel_text(setting)
     floats = _floats(text.code if text is not None else "")
+    several = _several(text.code if text is not None else "")
     counted: Counter[str] = Counter()
 
     def change(one: str) -> str:
-        new, count = divided(one, floats)
+        new, count = divided(one, floats, several)
         counted[NAME] += count
         return new
 
@@ -73,9 +76,18 @@ def _floats(text: str) -> set[str]:
     return {n for k, n in made if k == "float"} - {n for k, n in made if k != "float"}
 
 
-def divided(text: str, floats: AbstractSet[str] = frozenset()) -> tuple[str, int]:
+def _several(text: str) -> set[str]:
+    """Names that a text declares as vectors, matrices or complex numbers, or as pointers to such: their divisions are
+    operators of the library's, which the intrinsic is none for."""
+    return {name for kind, name in re.findall(r"\b([A-Za-z_][\w:]*)[\s*&]+(\w+)(?=\s*[=;,)\[(])", text)
+            if _SEVERAL.search(kind)}  # fmt: skip
+
+
+def divided(
+    text: str, floats: AbstractSet[str] = frozenset(), several: AbstractSet[str] = frozenset()
+) -> tuple[str, int]:
     """(a line with its divisions of floats by the intrinsic, how many). Where a line has several, each is one of floats
-    as the line or its names say; one alone is what the machine code has there."""
+    as the line or its names say; one alone is what the machine code has there. several: names of more than a number."""
     found = list(_OPERATOR.finditer(text))
     if not found or _DOUBLE.search(text):
         return text, 0
@@ -89,11 +101,22 @@ def divided(text: str, floats: AbstractSet[str] = frozenset()) -> tuple[str, int
         left, right = text[sides[0] : match.start()].strip(), text[match.end() : sides[1]].strip()
         if not alone and not (_certain(left, floats) or _certain(right, floats)):
             continue
+        if _whole(left, several) or _whole(right, several):
+            continue
         new = f"{NAME}({left}, {right})"
         text = text[: sides[0]] + new + text[sides[1] :]
         count, at = count + 1, sides[0] + len(NAME) + 1  # what it divides may divide too
         at = sides[0] + len(new) if not _OPERATOR.search(new) else at
     return text, count
+
+
+def _whole(operand: str, several: AbstractSet[str]) -> bool:
+    """Whether an operand is a vector, or an element of an array of them, and not a member of one (v.x, v[k].y)."""
+    bare = _NUMBERS.sub("0", re.sub(r"\[[^\]]*\]", "", operand))
+    return any(
+        match[0] in several and not re.match(r"\s*(?:\.|->)", bare[match.end() :])
+        for match in re.finditer(r"(?<![\w.>])[A-Za-z_]\w*", bare)
+    ) or re.search(r"\bmake_\w+\s*\(", bare) is not None
 
 
 def _certain(operand: str, floats: AbstractSet[str]) -> bool:

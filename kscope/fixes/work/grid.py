@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kscope.features.patterns.loop_parallelism import rounds_side_by_side, trips
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.setting import Asked, Setting
@@ -13,6 +14,7 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 
 LARGER = (256, 512, 1024)  # threads of a block that is proposed in place of a smaller one
 WARP = 32
+ONCE = 1.5  # rounds, below which a loop over the grid is no loop: threads have one element or none
 MOST_MORE = 0.1  # of the instructions, that more blocks may add by what each does once (judged)
 _POSITION = re.compile(r"\b(?:blockIdx|gridDim)\b")
 _NAMED = re.compile(r"\b[A-Za-z_][\w ]*\s(?P<name>\w+)\s*=\s*[^;=,{}]*\b(?:blockIdx|gridDim)\.x\b[^;,{}]*;")
@@ -30,13 +32,14 @@ def larger(asked: Asked) -> list[Fix]:
     if launch is None or text is None or held is None or not setting.sms or launch.grid[1] * launch.grid[2] > 1:
         return []
     found = _over_grid(text.code)
-    blocks = held.blocks * setting.sms
+    blocks = min(held.blocks * setting.sms, round(launch.grid[0] * _rounds(setting)))
     if found is None or blocks <= launch.grid[0] or _beside(setting) * (blocks / launch.grid[0] - 1) > MOST_MORE:
         return []
     return [
         Fix(
             kind="block_size",
-            title=f"{blocks} blocks instead of {launch.grid[0]}: as many as the chip holds at once",
+            title=f"{blocks} blocks instead of {launch.grid[0]}: as many as "
+                  + ("the chip holds at once" if blocks == held.blocks * setting.sms else "there are rounds"),
             language="cuda",
             code=_launch(setting, blocks, launch.threads, launch.shared_dynamic),
             parameters={"grid.x": blocks},
@@ -184,6 +187,15 @@ def _stepped(code: str) -> str | None:
     named = [m.span() for m in _NAMED.finditer(rest) if m["name"] in re.findall(r"\w+", words)
              and len(re.findall(rf"\b{m['name']}\b", rest)) == 1]  # fmt: skip
     return per if not _POSITION.search(outside(rest, named)) else None
+
+
+def _rounds(setting: Setting) -> float:
+    """Rounds of the loop over the grid, the most that any loop around accesses of global memory goes: what more blocks
+    than that would do is nothing."""
+    code = setting.code
+    found = code.ran(code.where(lambda ins, op: op.space == "global" and op.access is not None))
+    outer = {tuple(code.cfg.loops_around(i))[-1] for i in found if tuple(code.cfg.loops_around(i))}
+    return max((rounds_side_by_side(code, loop) if trips(code, loop) >= ONCE else 1.0 for loop in outer), default=1.0)
 
 
 def _beside(setting: Setting) -> float:
