@@ -49,7 +49,7 @@ template <class F, class G> static int differ(F old, G now) {
   int wrong = 0;
   for (int n : {1, 3, 4, 37, 64, 131}) for (int shift : {0, 1, 4}) {
     alignas(64) static float a[256], b[256], was[256], is[256];
-    for (int i = 0; i < 256; i++) { a[i] = (i * 37 % 19) - 9; b[i] = (i * 11 % 23) - 7; was[i] = is[i] = (i * 7 % 13) - 5; }
+    for (int i = 0; i < 256; i++) { a[i] = i * 37 % 19 - 9; b[i] = i * 11 % 23 - 7; was[i] = is[i] = i * 7 % 13 - 5; }
     run([&] { old(a, b, was + shift, n); }, 10, 16);
     run([&] { now(a, b, is + shift, n); }, 10, 16);
     wrong += memcmp(was, is, sizeof was) != 0;

@@ -25,7 +25,7 @@ from kscope.model.contract.fixes import Fix  # noqa: E402
 from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
 
 LABELS = Path(__file__).resolve().parent / "labels" / "changes.toml"
-COUNTS = ("kernels", "printed_first", "printed_then", "printed", "held", "held_before", "held_now")
+COUNTS = ("kernels", "printed_first", "printed_then", "printed", "held", "held_before", "held_now", "new", "new_first")
 SLOWER, GAIN = 0.99, 1.1  # of the time before over the time after: what is below is slower, what is worth it
 INTRO = """# Changes to public kernels
 
@@ -37,14 +37,15 @@ programs that run one kernel of a public library each and check its results; tim
 def page(read: Mapping[str, Any]) -> str:
     rows = sorted(read["changes"], key=lambda r: (r["made"], not r["first"], r["program"], r["rule"]))
     of = {(made, first): [r for r in rows if (r["made"], r["first"]) == (made, first)]
-          for made in (1, 2) for first in (True, False)}  # fmt: skip
-    kernels, before, between, now, held, held_before, held_now = (read[n] for n in COUNTS)
+          for made in (1, 2, 3) for first in (True, False)}  # fmt: skip
+    kernels, before, between, now, held, held_before, held_now, new, new_first = (read[n] for n in COUNTS)
     out = [
         INTRO,
         f"Of {kernels} kernels of four lists {before} had a change in code by makers that were written before anybody",
         f"looked at them for one (1), {between} with those written then (1, with these kernels at hand), {now} with",
         f"those written since with the kernels of the first two lists at hand (2). Of the {held} kernels of the other",
-        f"two, which nobody looked at for these, {held_before} had a change before and {held_now} have one.",
+        f"two, which nobody looked at for these, {held_before} had a change before and {held_now} have one. Of {new}",
+        f"kernels of a fifth list, of which nothing was known, {new_first} had one (3).",
         "",
         f"At first sight (1): {said(of[1, True])}",
         "",
@@ -54,6 +55,9 @@ def page(read: Mapping[str, Any]) -> str:
         "",
         f"With these kernels at hand (2): {said(of[2, False])}",
         "",
+        f"At first sight (3): {said(of[3, True])}",
+        "",
+        *([f"With these kernels at hand (3): {said(of[3, False])}", ""] if of[3, False] else []),
         *(line for note in read["notes"] for line in (note, "")),
         "| program | rule | change | made | at first sight | promised | delivered | in bounds | its check |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -61,7 +65,7 @@ def page(read: Mapping[str, Any]) -> str:
     for r in rows:
         p, gain = r.get("promised"), r["before_us"] / r["after_us"]
         promise = f"{p[0]:.2f}x ({p[1]:.2f} - {p[2]:.2f})" if p else "nothing"
-        bounds = "" if not p else "yes" if p[1] <= gain <= p[2] else "no"
+        bounds = "" if not p or not r["passes"] else "yes" if p[1] <= gain <= p[2] else "no"
         gone = "" if r.get("printed", True) else " (not printed any more)"
         out.append(
             f"| {r['program']} | {r['rule']} | {r['kind']}{gone} | {r['made']} | {'yes' if r['first'] else 'no'} | "
@@ -72,15 +76,16 @@ def page(read: Mapping[str, Any]) -> str:
 
 
 def said(rows: Sequence[Mapping[str, Any]]) -> str:
-    gains = [r["before_us"] / r["after_us"] for r in rows]
-    priced = [(r["promised"], g) for r, g in zip(rows, gains, strict=True) if "promised" in r]
+    """What fails its check has gained nothing."""
+    right = [r for r in rows if r["passes"]]
+    gains = [r["before_us"] / r["after_us"] for r in right]
+    priced = [(r["promised"], g) for r, g in zip(right, gains, strict=True) if "promised" in r]
     kept = sum(p[1] <= g <= p[2] for p, g in priced)
     slower = [g for g in gains if g < SLOWER]
     least = f" (least {min(slower):.2f}x)" if slower else ""
-    failed = sum(not r["passes"] for r in rows)
     return (
         f"{len(rows)} built, {sum(g >= GAIN for g in gains)} bring a tenth and more, {len(slower)} are slower{least}, "
-        f"{kept} of {len(priced)} promises are in bounds, {failed} fail their program's check."
+        f"{kept} of {len(priced)} promises are in bounds, {len(rows) - len(right)} fail their program's check."
     )
 
 
