@@ -27,7 +27,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM103": ("tile.own_rows:fixes", "tile.conflicts:fixes", "warpgroup.products:fixes"),
     "MEM104": ("work.bounds:fixes",),
     "MEM105": ("algebra.called:fixes", "memory.qualifiers:in_place", "local.sorting:fixes", "local.inserted:fixes",
-               "local.at_length:fixes", "local.unrolled:fixes", "memory.columns:fixes"),
+               "local.at_length:fixes", "local.unrolled:fixes", "local.selects:fixes", "memory.columns:fixes"),
     "MEM106": ("triton.tiles:whole_rows", "work.passes:fixes", "compute.coarser:fixes"),
     "MEM108": ("memory.aligned:fixes",),
     "MEM109": ("memory.aggregate:fixes", "order.tickets:fixes", "atomics.combined:fixes", "atomics.places:fixes",
