@@ -6,12 +6,18 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
+from kscope.engine.code.fixing import subjects
 from kscope.fixes.given.played import play
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.local import unrolled
 from kscope.fixes.local.places_asked import CODE, asked
-from kscope.fixes.local.selects import played
+from kscope.fixes.local.selects import fixes, played
+from tests.support.reports import fixture
+from tests.support.with_sources import BELOW
 
 FILL = "float a[4]; for (int i = 0; i < 4; ++i) a[i] = x[i];"
 SWAPS = "{ float t = a[i]; a[i] = a[j]; a[j] = t; }"
@@ -149,3 +155,21 @@ def test_nothing_is_left_in_local_memory(tmp_path: Path) -> None:
     command = ["nvcc", "-O3", "-std=c++17", "-arch=sm_90a", "-cubin", "-Xptxas", "-v", "-o", "picked.cubin"]
     said = subprocess.run([*command, str(source)], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert "0 bytes stack frame" in said.stderr
+
+
+def test_a_function_that_a_kernel_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    (subject,) = subjects(str(fixture("lbm.directions")), None, BELOW)
+    setting, finding = subject.setting, next(f for f in subject.findings if f.code == "MEM105")
+    assert not fixes(Asked(setting, finding))  # loops alone, that something else answers
+    monkeypatch.setattr(unrolled, "fixes", lambda given: [])
+    (own,) = fixes(Asked(setting, finding))
+
+    def lines(file: str) -> list[str]:
+        return [x.replace("__global__ void", "__device__ int") for x in setting.lines(file)]
+
+    (fix,) = fixes(Asked(msgspec.structs.replace(setting, lines=lines), finding))
+    assert fix.edits == own.edits and fix.price == finding.estimate is not None
+    assert fix.edits[0].becomes.startswith("  for (int q = 0; q < 9; q++) if (q < nq) { int ax = q % 3 - 1")
+    assert setting.launch is not None
+    few = msgspec.structs.replace(setting.launch, registers=250)  # and 18 words more
+    assert not fixes(Asked(msgspec.structs.replace(setting, launch=few), finding))

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec import Struct
+
 from kscope.features.sass.accesses import accesses
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved, reads
@@ -12,8 +14,9 @@ from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.played import play
 from kscope.fixes.given.setting import Asked as Given
 from kscope.fixes.given.setting import Setting
-from kscope.fixes.given.source import SIZES, constants
-from kscope.fixes.given.text import Text, kernel_text, spans_edited
+from kscope.fixes.given.source import SIZES, body, constants
+from kscope.fixes.given.text import LONGEST, Span, Text, blanked, kernel_text, spans_edited
+from kscope.fixes.local import unrolled
 from kscope.fixes.local.places_asked import CODE, GETS, PUTS, Asked, asked
 from kscope.fixes.tile.own_rows import arguments
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
@@ -25,38 +28,95 @@ A_PLACE = 2  # instructions that ask a place: a comparison, a choice
 _TEMPLATE = re.compile(r"\b(?:class|typename)\s+(\w+)\s*[,=>]")
 
 
+class _Room(Struct, frozen=True):
+    """Words of arrays, registers that a thread of such a block may have, pairs of indices that were played."""
+
+    words: int
+    limit: int
+    played: int
+
+
 def fixes(given: Given) -> list[Fix]:
-    setting, code, text = given.setting, given.setting.code, kernel_text(given.setting)
-    if text is None or setting.launch is None or setting.registers is None:
-        return []
-    lines = setting.lines(text.file)
-    if any(name in line for line in lines for name in (GETS, PUTS)):
-        return []
-    head = "\n".join(lines[max(0, text.first - 3) : text.first])
-    one = asked(text.code, constants(lines) | arguments(setting, lines, text), tuple(_TEMPLATE.findall(head)))
+    setting, code = given.setting, given.setting.code
     kinds = accesses(code.program, code.classes)
     local = code.ran([i for i, a in enumerate(kinds) if a is not None and a.stack == "local array"])
-    if one is None or not local or not _all_there(setting, text, one, local):
+    if not local or setting.launch is None:
         return []
-    words = sum(max(1, -(-SIZES.get(a.kind, 2 * WORD) // WORD)) * a.count for a in one.arrays)
-    room = min(REGISTERS, ALL // setting.launch.threads // UNIT * UNIT)
-    rows = played(max(a.count for a in one.arrays))
-    if words + REST > room or setting.registers + words > REGISTERS or not rows:
+    kernel = kernel_text(setting)
+    found = [(text, one) for text in _texts(setting, kernel, local) if (one := _asked(setting, text)) is not None]
+    room = _room(setting, found, local) if _all_there(setting, found, local) else None
+    if room is None or (not any(one.chosen for _, one in found) and unrolled.fixes(given)):
         return []
-    if _added(setting, text, one, local) > sum(code.executed):
-        return []
-    bounded = _bounds(setting, text, one, setting.registers + words > room)
-    edits = spans_edited(setting, text, bounded)
-    return [_fix(given, one, (words, room, rows), local, edits)] if edits else []
+    edits = _edits(setting, kernel, found, _bounds(setting, kernel, room))
+    return [_fix(given, [one for _, one in found], room, local, edits)] if edits else []
 
 
-def _all_there(setting: Setting, text: Text, one: Asked, local: list[int]) -> bool:
-    """Whether all accesses of local memory are on lines that name one of the arrays, and no other array there is."""
-    lines = text.code.split("\n")
-    named = re.compile(rf"\b(?:{'|'.join(a.name for a in one.arrays)})\b")
-    mine = {text.first + n for n, line in enumerate(lines) if named.search(line)}
+def _room(setting: Setting, found: list[tuple[Text, Asked]], local: list[int]) -> _Room | None:
+    """None where registers do not hold the arrays, or asking for places takes more than the kernel."""
+    arrays = [a for _, one in found for a in one.arrays]
+    words = sum(max(1, -(-SIZES.get(a.kind, 2 * WORD) // WORD)) * a.count for a in arrays)
+    limit = min(REGISTERS, ALL // setting.launch.threads // UNIT * UNIT) if setting.launch is not None else 0
+    added = sum(_added(setting, text, one, local) for text, one in found)
+    rows = played(max(a.count for a in arrays))
+    few = words + REST > limit or (setting.registers or REGISTERS) + words > REGISTERS
+    return _Room(words, limit, rows) if rows and not few and added <= sum(setting.code.executed) else None
+
+
+def _asked(setting: Setting, text: Text) -> Asked | None:
+    lines = setting.lines(text.file)
+    if any(name in line for line in lines for name in (GETS, PUTS)):
+        return None
+    head = "\n".join(lines[max(0, text.first - 3) : text.first])
+    return asked(text.code, constants(lines) | arguments(setting, lines, text), tuple(_TEMPLATE.findall(head)))
+
+
+def _texts(setting: Setting, kernel: Text | None, local: list[int]) -> list[Text]:
+    """The kernel, and functions that it calls from which accesses of local memory are."""
+    out = {(kernel.file, kernel.first): kernel} if kernel is not None else {}
+    for file, line in dict.fromkeys(site for i in local for site in setting.sites(i)):
+        lines = setting.lines(file)
+        if not 0 < line <= len(lines) or any(_within(t, file, line) for t in out.values()):
+            continue
+        inside = body(lines, line)
+        code = "\n".join(blanked(lines[n - 1]) for n in inside)
+        head = "\n".join(lines[max(0, inside.start - 3) : inside.start])
+        if "__device__" in head and "__global__" not in head and len(code) <= LONGEST:
+            out[file, inside.start] = Text(file, inside.start, code)
+    return list(out.values())
+
+
+def _within(text: Text, file: str, line: int) -> bool:
+    return text.file == file and text.first <= line <= text.first + text.code.count("\n")
+
+
+def _edits(
+    setting: Setting, kernel: Text | None, found: list[tuple[Text, Asked]], bounds: list[Span] | None
+) -> list[Edit]:
+    """None where the spans of one of the texts cannot be edits, or bounds that are needed cannot be said."""
+    out: list[Edit] = []
+    for text, one in found if bounds is not None else ():
+        mine = spans_edited(setting, text, one.spans)
+        if not mine:
+            return []
+        out += mine
+    if bounds and kernel is not None:
+        head = spans_edited(setting, kernel, bounds)
+        if any(e.file == h.file and e.line == h.line for e in out for h in head):
+            return []
+        out += head
+    return sorted(out, key=lambda e: (e.file, e.line))
+
+
+def _all_there(setting: Setting, found: list[tuple[Text, Asked]], local: list[int]) -> bool:
+    """Whether all accesses of local memory are on lines that name one of the arrays; helpers are of one file."""
+    if len({text.file for text, one in found if one.chosen}) > 1:
+        return False
+    mine = set[tuple[str, int]]()
+    for text, one in found:
+        named = re.compile(rf"\b(?:{'|'.join(a.name for a in one.arrays)})\b")
+        mine |= {(text.file, text.first + n) for n, x in enumerate(text.code.split("\n")) if named.search(x)}
     # The compiler gives what it moves to an array the line of the statement that uses it.
-    return all(any(f == text.file and n in mine for f, n in setting.sites(i)) for i in local)
+    return all(any(site in mine for site in setting.sites(i)) for i in local)
 
 
 def _added(setting: Setting, text: Text, one: Asked, local: list[int]) -> float:
@@ -72,13 +132,16 @@ def _added(setting: Setting, text: Text, one: Asked, local: list[int]) -> float:
     return out
 
 
-def _bounds(setting: Setting, text: Text, one: Asked, needed: bool) -> list[tuple[int, int, str]]:
-    """The spans, with the block's threads said where they leave fewer registers than there may be."""
-    at = re.search(rf"\bvoid\s+(?={re.escape(setting.name)}\s*\()", text.code)
-    head = text.code[: text.code.find("{")]
-    if not needed or "__launch_bounds__" in head or at is None or setting.launch is None:
-        return list(one.spans)
-    return [*one.spans, (at.end(), at.end(), f"__launch_bounds__({setting.launch.threads}) ")]
+def _bounds(setting: Setting, kernel: Text | None, room: _Room) -> list[Span] | None:
+    """What says how many threads a block has, where its registers may be too many; None where it cannot be said."""
+    if (setting.registers or 0) + room.words <= room.limit:
+        return []
+    if kernel is None or setting.launch is None:
+        return None
+    at = re.search(rf"\bvoid\s+(?={re.escape(setting.name)}\s*\()", kernel.code)
+    if "__launch_bounds__" in kernel.code[: kernel.code.find("{")]:
+        return []
+    return [(at.end(), at.end(), f"__launch_bounds__({setting.launch.threads}) ")] if at is not None else None
 
 
 def played(count: int) -> int:
@@ -96,23 +159,24 @@ def played(count: int) -> int:
         f"int found = a[0]; for (int q = 1; q < {count}; q++) if (q == j) found = a[q];",
     )
     seen = []
-    for body in bodies:
+    for done in bodies:
         memory = {
             "given": np.random.default_rng(count).integers(0, 2**20, rows * count),
             "set_at": np.arange(rows) // count, "got_at": np.arange(rows) % count,
             "results": np.zeros(rows * (count + 1), dtype=np.int64),
         }  # fmt: skip
         try:
-            play(begins + body + ends, (count, 1), (count, 1), memory, {})
+            play(begins + done + ends, (count, 1), (count, 1), memory, {})
         except Unplayable:
             return 0
         seen.append(memory["results"])
     return rows if (seen[0] == seen[1]).all() and seen[0].any() else 0
 
 
-def _fix(given: Given, one: Asked, room: tuple[int, int, int], local: list[int], edits: list[Edit]) -> Fix:
-    setting, (words, limit, rows) = given.setting, room
-    names = ", ".join(a.name for a in one.arrays)
+def _fix(given: Given, all_: list[Asked], room: _Room, local: list[int], edits: list[Edit]) -> Fix:
+    setting, words, limit = given.setting, room.words, room.limit
+    arrays, chosen = [a for one in all_ for a in one.arrays], [use for one in all_ for use in one.chosen]
+    names = ", ".join(dict.fromkeys(a.name for a in arrays))
     bounds = any("__launch_bounds__" in e.becomes and "__launch_bounds__" not in e.was for e in edits)
     threads = setting.launch.threads if setting.launch is not None else 0
     conditions = [
@@ -122,11 +186,10 @@ def _fix(given: Given, one: Asked, room: tuple[int, int, int], local: list[int],
                   why=f"{setting.registers} registers a thread now, {words} words of arrays, {limit} at most in blocks "
                       f"of {threads} threads"),
     ]  # fmt: skip
-    if one.chosen:
-        conditions.insert(
-            1, proved("asking each place finds the one at the index", "values", rows, "every pair of indices played")
-        )  # fmt: skip
-    for loop in one.ended:
+    if chosen:
+        holds, why = "asking each place finds the one at the index", "every pair of indices played"
+        conditions.insert(1, proved(holds, "values", room.played, why))
+    for loop in (x for one in all_ for x in one.ended):
         most = loop.limit - (loop.relation == "<=")
         goes = f"{loop.end} is at most {most} in the loop over {loop.name}"
         why = "each round uses an array at its counter" if loop.sure else "the loop is as long as the array now"
@@ -138,16 +201,16 @@ def _fix(given: Given, one: Asked, room: tuple[int, int, int], local: list[int],
         kind="unroll",
         title=f"{names} in registers: loops unrolled, other places asked one by one",
         language="cuda",
-        code=CODE if one.chosen else "",
+        code=CODE if chosen else "",
         edits=edits,
-        parameters={"arrays": len(one.arrays), "words": words},
+        parameters={"arrays": len(arrays), "words": words},
         conditions=conditions,
         proof=[
             Proof(what="local loads and stores of warps", before=total(setting.code.executed, local), after=0,
                   unit="inst", how=f"{len(local)} accesses at computed addresses become registers"),
         ],
         costs=[f"{words} registers a thread for {names}",
-               *([f"a comparison for each place where the index is not known ({len(one.chosen)} times)"]
-                 if one.chosen else [])],
+               *([f"a comparison for each place where the index is not known ({len(chosen)} times)"]
+                 if chosen else [])],
         price=given.finding.estimate,
     )  # fmt: skip
