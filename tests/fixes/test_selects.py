@@ -61,6 +61,19 @@ def test_a_list_that_is_sorted_up_to_its_length() -> None:
     )
 
 
+def test_rows_of_a_small_matrix() -> None:
+    body = (
+        "float a[3][N]; for (int i = 0; i < 3; i++) for (int j = 0; j < N; j++) a[i][j] = x[i * N + j]; "
+        "for (int i = 0; i < 3; i++) { a[i][n] -= a[0] [n - 1]; y[i] = a[i][n]; }"
+    )
+    assert edited(body, {"N": 4}) == (
+        "float a[3][N]; #pragma unroll for (int i = 0; i < 3; i++) #pragma unroll for (int j = 0; j < N; j++) "
+        "a[i][j] = x[i * N + j]; #pragma unroll for (int i = 0; i < 3; i++) { { const auto element_place = n; "
+        "set_element(a[i], element_place, element_at(a[i], element_place) - ( element_at(a[0], n - 1))); } "
+        "y[i] = element_at(a[i], n); }"
+    )
+
+
 def test_rounds_that_need_not_use_the_array_are_for_the_reader() -> None:
     body = "float a[4]; for (int i = 0; i < n; i++) { if (x[i] > 0) a[i] = x[i]; } y[0] = a[n - 1];"
     one = asked("__global__ void f(const float* x, float* y, int n) {\n" + body + "\n}", {})
@@ -103,6 +116,9 @@ def test_other_ways_to_use_an_element(body: str, now: str) -> None:
         f"{FILL} a[n] = n++;",
         f"{FILL}\n#define AT(i) a[i]\ny[0] = a[n];",
         "float2 a[4]; a[n].x = 1;",
+        "float a[4][4]; for (int i = 0; i < 4; i++) a[i][i] = 1; y[0] = a[n][2];",  # a row at a run-time index
+        "float a[4][4]; for (int i = 0; i < 4; i++) a[i][i] = 1; g(a[n & 1]);",
+        "float a[9][4]; y[0] = a[0][n];",
         "float a[40]; y[0] = a[n];",  # more than registers hold
         "__shared__ float a[4]; y[0] = a[n];",
     ],

@@ -38,12 +38,19 @@ _EFFECTS = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)")
 
 
 class Access(Struct, frozen=True):
-    """`array[index]`; span: from its name to behind its bracket; fixed: a number once its loops are unrolled."""
+    """`array[index]`; span: from its name to behind its bracket; fixed: a number once its loops are unrolled. numbers:
+    the indices that are; of: what the last index is of, the array or a row of it."""
 
     array: Local
     span: tuple[int, int]
     index: str
     fixed: bool
+    numbers: str
+    of: str
+
+    @property
+    def count(self) -> int:
+        return self.array.count if self.of == self.array.name else self.array.row
 
 
 class Asked(Struct, frozen=True):
@@ -87,16 +94,17 @@ def _locals(code: str, known: dict[str, int], types: tuple[str, ...]) -> Iterato
         start = body + match.end()
         end = statement_end(code, start)
         for part in split_declarators(code[start : end - 1]) if end is not None else ():
-            one = re.fullmatch(r"\s*(\w+)\s*\[([^][]+)\]\s*(?:=.*)?", part, re.DOTALL)
+            one = re.fullmatch(r"\s*(\w+)\s*\[([^][]+)\]\s*(?:\[([^][]+)\]\s*)?(?:=.*)?", part, re.DOTALL)
             count = evaluated(one[2], known) if one is not None else None
-            if one is None or end is None or count is None or not 2 <= count <= MOST:
+            row = evaluated(one[3] or "1", known) if one is not None else None
+            if one is None or end is None or count is None or not row or count < 2 or count * row > MOST:
                 continue
             name = one[1]
             declared = re.findall(rf"\b(?:{kinds}|auto)\s+[&*]?\s*(?:\w+(?:\[[^][]*\])?\s*,\s*)*{name}\b", code)
             inner = code[end:]
             plain = all(re.match(r"\s*\[", inner[m.end() :]) for m in re.finditer(_name(name), inner))
             if len(declared) == 1 and plain and not re.search(_name(name), code[:body]):
-                yield Local(match[1], name, count, end, one[2].strip())
+                yield Local(match[1], name, count, end, one[2].strip(), row)
 
 
 def _name(name: str) -> str:
@@ -110,18 +118,34 @@ def _accesses(code: str, array: Local, every: list[Counter], known: Mapping[str,
         close = closing(code, opened)
         if close is None:
             continue
-        index = code[opened:close]
-        around = {x.name for x in every if x.body[0] <= at < x.body[1]}
-        names = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", resolved(code, index))) - _CASTS
-        plain = "[" not in index and not _EFFECTS.search(index)
-        yield Access(array, (at, close + 1), index, plain and names <= around | set(known))
+        around = {x.name for x in every if x.body[0] <= at < x.body[1]} | set(known) | _CASTS
+        first = code[opened:close]
+        numbers = _numbers(code, first, around)
+        if array.row == 1:
+            yield Access(array, (at, close + 1), first, numbers, first if numbers else "", array.name)
+            continue
+        second = re.match(r"\s*\[", code[close + 1 :])
+        last = closing(code, close + 1 + second.end()) if second is not None else None
+        if second is None or last is None or not numbers:  # a row at a run-time index, or one that goes elsewhere
+            yield Access(array, (at, close + 1), first, False, "", "")
+            continue
+        index = code[close + 1 + second.end() : last]
+        both = _numbers(code, index, around)
+        yield Access(array, (at, last + 1), index, both, f"{first} + {index}" if both else first, code[at : close + 1])
+
+
+def _numbers(code: str, index: str, known: set[str]) -> bool:
+    """Whether an index is a number where some names are."""
+    names = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", resolved(code, index)))
+    return "[" not in index and not _EFFECTS.search(index) and names <= known
 
 
 def _replaced(code: str, use: Access) -> list[Span] | None:
     """An access by asking each place; None where it is more than a value that is read, or set in a statement."""
-    (at, end), name = use.span, use.array.name
-    before, opened = code[:at].rstrip(), code.index("[", at)
-    if code[code.rfind("\n", 0, at) + 1 : at].count('"') % 2 or _address(before) or re.match(r"\s*\[", code[end:]):
+    (at, end), name = use.span, use.of
+    before, opened = code[:at].rstrip(), end - 2 - len(use.index)
+    quoted = code[code.rfind("\n", 0, at) + 1 : at].count('"') % 2
+    if not name or quoted or _address(before) or re.match(r"\s*\[", code[end:]):
         return None
     setting, moved = _SET.match(code[end:]), _MOVED.match(code[end:].lstrip())
     if setting is None and moved is None and not before.endswith(("++", "--")):
@@ -147,7 +171,7 @@ def _replaced(code: str, use: Access) -> list[Span] | None:
 
 def _changed(use: Access, head: tuple[int, int], tail: tuple[int, int], how: tuple[str, str]) -> list[Span]:
     """An element that becomes something of itself. head, tail: what is in front of its index and behind."""
-    name, (operator, operand) = use.array.name, how
+    name, (operator, operand) = use.of, how
     put = f"; {PUTS}({name}, {PLACE}, {GETS}({name}, {PLACE}) {operator} {operand}"
     return [(*head, f"{{ const auto {PLACE} = "), (*tail, put)]
 
@@ -212,7 +236,7 @@ def _ordered(index: str, value: str) -> bool:
 def _needed(code: str, uses: list[Access], every: list[Counter], known: Mapping[str, int]) -> list[Counter]:
     """Loops whose counters indices are made of, and those that their ends are made of."""
     wanted: set[int] = set()
-    asked = [(u.span[0], resolved(code, u.index)) for u in uses if u.fixed]
+    asked = [(u.span[0], resolved(code, u.numbers)) for u in uses]
     while asked:
         at, text = asked.pop()
         for n, x in enumerate(every):

@@ -20,13 +20,14 @@ _PRAGMA = re.compile(r"#\s*pragma\s+unroll(?P<few>[ \t]*\(?[ \t]*\w+)?[^\n]*\n\s
 
 
 class Local(Struct, frozen=True):
-    """`kind name[size]`, declared up to `end`; the number that its size is."""
+    """`kind name[size]`, declared up to `end`; the number that its size is; elements of each place, if it has rows."""
 
     kind: str
     name: str
     count: int
     end: int
     size: str = ""
+    row: int = 1
 
 
 def arrays(code: str, known: dict[str, int]) -> Iterator[Local]:

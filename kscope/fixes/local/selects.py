@@ -54,10 +54,10 @@ def fixes(given: Given) -> list[Fix]:
 def _room(setting: Setting, found: list[tuple[Text, Asked]], local: list[int]) -> _Room | None:
     """None where registers do not hold the arrays, or asking for places takes more than the kernel."""
     arrays = [a for _, one in found for a in one.arrays]
-    words = sum(max(1, -(-SIZES.get(a.kind, 2 * WORD) // WORD)) * a.count for a in arrays)
+    words = sum(max(1, -(-SIZES.get(a.kind, 2 * WORD) // WORD)) * a.count * a.row for a in arrays)
     limit = min(REGISTERS, ALL // setting.launch.threads // UNIT * UNIT) if setting.launch is not None else 0
     added = sum(_added(setting, text, one, local) for text, one in found)
-    rows = played(max(a.count for a in arrays))
+    rows = played(max(max(a.count, a.row) for a in arrays))
     few = words + REST > limit or (setting.registers or REGISTERS) + words > REGISTERS
     return _Room(words, limit, rows) if rows and not few and added <= sum(setting.code.executed) else None
 
@@ -124,7 +124,7 @@ def _added(setting: Setting, text: Text, one: Asked, local: list[int]) -> float:
     counts: dict[int, int] = {}
     for use in one.chosen:
         line = text.first + text.code.count("\n", 0, use.span[0])
-        counts[line] = max(use.array.count, counts.get(line, 0))
+        counts[line] = max(use.count, counts.get(line, 0))
     out = 0.0
     for i in local:
         most = max((counts.get(n, 0) for f, n in setting.sites(i) if f == text.file), default=0)
