@@ -15,7 +15,7 @@ from kscope.fixes.given.played import play
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.local import unrolled
 from kscope.fixes.local.places_asked import CODE, asked
-from kscope.fixes.local.selects import fixes, played
+from kscope.fixes.local.selects import _records, fixes, played
 from tests.support.reports import fixture
 from tests.support.with_sources import BELOW
 
@@ -74,10 +74,29 @@ def test_rows_of_a_small_matrix() -> None:
     )
 
 
+def test_records_of_numbers() -> None:
+    lines = ["struct Cell { float x, y; int n; };", "struct alignas(8) Two { int a; int b; };",
+             "struct No { float* p; };", "struct Made { int a; Made() {} };"]  # fmt: skip
+    assert _records(lines) == {"Cell": 12, "Two": 8}
+    body = "Cell a[5]; for (int i = 0; i < 5; i++) a[i].n = 2; a[n] = a[n + 1]; y[0] = a[n].x;"
+    assert edited(body, types=("Cell",)) == (
+        "Cell a[5]; #pragma unroll for (int i = 0; i < 5; i++) a[i].n = 2; "
+        "set_element(a, n, element_at(a, n + 1)); y[0] = element_at(a, n).x;"
+    )
+    for other in ("a[n].n = 2;", "a[n].set(2);", "a[n].n++;", "--a[n].n;", "g(a[n].n);", "int& m = a[n].n;"):
+        assert edited(f"Cell a[5]; {other}", types=("Cell",)) is None
+
+
 def test_rounds_that_need_not_use_the_array_are_for_the_reader() -> None:
     body = "float a[4]; for (int i = 0; i < n; i++) { if (x[i] > 0) a[i] = x[i]; } y[0] = a[n - 1];"
     one = asked("__global__ void f(const float* x, float* y, int n) {\n" + body + "\n}", {})
     assert one is not None and [x.sure for x in one.ended] == [False]
+
+
+def test_an_end_that_is_the_least_of_two() -> None:
+    assert "for (int i = 0; i < 4; i++) if (i < min(n, 3)) y[i] = a[i];" in (
+        edited(f"{FILL} for (int i = 0; i < min(n, 3); i++) y[i] = a[i];") or ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,6 +127,7 @@ def test_other_ways_to_use_an_element(body: str, now: str) -> None:
         f"{FILL} float* p = &a[n]; *p = 1;",
         f"{FILL} float& e = a[n]; e = 1;",
         f"{FILL} g(a); y[0] = a[n];",
+        f"{FILL} asm(\"mov.f32 %0, 0f00000000;\" : \"=f\"(a[n]));",
         f"{FILL} g(a[n]);",  # it may take a reference
         f"{FILL} std::swap(a[n], a[0]);",
         f"{FILL} y[0] = a[n] = 3;",
@@ -135,6 +155,7 @@ def test_what_stays_in_memory(body: str) -> None:
         f"{FILL} if (n > 2) for (int i = 0; i < n; i++) y[i] = a[i]; else y[0] = 1;",
         f"{FILL} for (int i = 0; i < y[i]; i++) y[i] = a[i];",
         f"{FILL} for (int i = 0; i < next(); i++) y[i] = a[i];",
+        f"{FILL} for (int i = 0; i < n; i++) {{ y[i] = a[i]; __syncthreads(); }}",
     ],
 )
 def test_loops_that_keep_their_end(body: str) -> None:

@@ -136,7 +136,8 @@ def _as_long(code: str, one: Counter, arrays: Sequence[Local]) -> Counter | None
     behind = re.match(r"\s*else\b", code[one.body[1] :])  # it would be the else of what is asked in the loop
     if one.relation not in ("<", "<=") or re.search(r"\(\s*\w*\s*\)|\w\s*\(|\+\+|--|=|\[", ends) or behind is not None:
         return None
-    if re.search(rf"\b{one.name}\b", one.end) or "," in one.end:
+    apart = "," in re.sub(r"\b(?:min|max)\s*\([^()]*\)", "", one.end)
+    if apart or re.search(rf"\b{one.name}\b", one.end) or "__sync" in inside:
         return None
     sure = _limits(_always(inside), one.name, arrays)
     any_ = _limits(inside, one.name, arrays)

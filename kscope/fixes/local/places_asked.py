@@ -75,6 +75,8 @@ def asked(code: str, known: Mapping[str, int], types: tuple[str, ...] = ()) -> A
 def _spans(code: str, uses: list[Access], every: list[Counter], known: Mapping[str, int]) -> Asked | None:
     spans: list[Span] = []
     chosen = [u for u in uses if not u.fixed]
+    if chosen and re.search(r"\basm\b", code):  # an operand of it may be an element
+        return None
     for use in chosen:
         made = _replaced(code, use)
         if made is None:
@@ -149,10 +151,7 @@ def _replaced(code: str, use: Access) -> list[Span] | None:
         return None
     setting, moved = _SET.match(code[end:]), _MOVED.match(code[end:].lstrip())
     if setting is None and moved is None and not before.endswith(("++", "--")):
-        member = re.match(r"\s*\.\s*\w+", code[end:])
-        if member is not None and _SET.match(code[end + member.end() :]):
-            return None
-        return [(at, opened + 1, f"{GETS}({name}, "), (end - 1, end, ")")] if _value(code, use) else None
+        return [(at, opened + 1, f"{GETS}({name}, "), (end - 1, end, ")")] if _read(code, at, end) else None
     start = at - len(code[:at]) + len(before) - 2 if before.endswith(("++", "--")) else at
     last = statement_end(code, at)
     if last is None or not _statement(code, start):
@@ -178,14 +177,21 @@ def _changed(use: Access, head: tuple[int, int], tail: tuple[int, int], how: tup
 
 def _address(before: str) -> bool:
     """Whether an address is taken of what follows, or a reference is bound to it."""
-    if re.search(r"&\s*\w+\s*[=({]\s*\(*$", before):
+    if re.search(r"&\s*(?:\w+|\[[^][]*\])\s*[=({]\s*\(*$", before):
         return True
     return before.endswith("&") and not re.search(r"(?:&|(?<!\breturn)[\w)\]]\s*)&$", before)
 
 
-def _value(code: str, use: Access) -> bool:
+def _read(code: str, at: int, end: int) -> bool:
+    """Whether an element, or a field of one, is read where it stands."""
+    field = re.match(r"(?:\s*\.\s*\w+)*", code[end:])
+    behind = end + field.end() if field is not None else end
+    changed = _SET.match(code[behind:]) or re.match(r"\s*(?:\+\+|--|\(|\[)", code[behind:])
+    return changed is None and _value(code, at, behind)
+
+
+def _value(code: str, at: int, end: int) -> bool:
     """Whether a value does: an argument of a function that nobody knows may be a reference."""
-    at, end = use.span
     if code[at - 1 : at] and not re.search(r"[(,]\s*$", code[:at]):
         return True
     if not re.match(r"\s*[,)]", code[end:]):

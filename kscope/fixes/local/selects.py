@@ -4,6 +4,7 @@ registers."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -25,6 +26,8 @@ from kscope.model.lazily import np
 WORD, REGISTERS, ALL, UNIT = 4, 255, 65536, 8  # of a thread, of an SM; what they are handed out by (CUDA C++ Guide)
 REST = 24  # registers that anything else needs at least (judged)
 A_PLACE = 2  # instructions that ask a place: a comparison, a choice
+_KINDS = "|".join(map(re.escape, SIZES))
+_RECORD = re.compile(r"\bstruct\s+(?:(?:__align__|alignas)\s*\(\s*\d+\s*\)\s*)?(\w+)\s*\{([^{}()]*)\}\s*;")
 _TEMPLATE = re.compile(r"\b(?:class|typename)\s+(\w+)\s*[,=>]")
 
 
@@ -54,7 +57,10 @@ def fixes(given: Given) -> list[Fix]:
 def _room(setting: Setting, found: list[tuple[Text, Asked]], local: list[int]) -> _Room | None:
     """None where registers do not hold the arrays, or asking for places takes more than the kernel."""
     arrays = [a for _, one in found for a in one.arrays]
-    words = sum(max(1, -(-SIZES.get(a.kind, 2 * WORD) // WORD)) * a.count * a.row for a in arrays)
+    sizes = dict(SIZES)
+    for text, _ in found:
+        sizes |= _records(setting.lines(text.file))
+    words = sum(max(1, -(-sizes.get(a.kind, 2 * WORD) // WORD)) * a.count * a.row for a in arrays)
     limit = min(REGISTERS, ALL // setting.launch.threads // UNIT * UNIT) if setting.launch is not None else 0
     added = sum(_added(setting, text, one, local) for text, one in found)
     rows = played(max(max(a.count, a.row) for a in arrays))
@@ -67,7 +73,18 @@ def _asked(setting: Setting, text: Text) -> Asked | None:
     if any(name in line for line in lines for name in (GETS, PUTS)):
         return None
     head = "\n".join(lines[max(0, text.first - 3) : text.first])
-    return asked(text.code, constants(lines) | arguments(setting, lines, text), tuple(_TEMPLATE.findall(head)))
+    types = (*_TEMPLATE.findall(head), *_records(lines))
+    return asked(text.code, constants(lines) | arguments(setting, lines, text), types)
+
+
+def _records(lines: Sequence[str]) -> dict[str, int]:
+    """Bytes of the records that a file declares, those of plain numbers."""
+    out = {}
+    for match in _RECORD.finditer("\n".join(map(blanked, lines))):
+        fields = [re.fullmatch(rf"\s*({_KINDS})\s+(\w+(?:\s*,\s*\w+)*)\s*", x) for x in match[2].split(";")[:-1]]
+        if fields and all(fields):
+            out[match[1]] = sum(SIZES[x[1]] * len(x[2].split(",")) for x in fields if x is not None)
+    return out
 
 
 def _texts(setting: Setting, kernel: Text | None, local: list[int]) -> list[Text]:
