@@ -93,6 +93,13 @@ def test_rounds_that_need_not_use_the_array_are_for_the_reader() -> None:
     assert one is not None and [x.sure for x in one.ended] == [False]
 
 
+def test_arrays_that_stay_are_told() -> None:
+    body = f"{FILL} unsigned int t[64];\n Cell<3> m, c[2], d[2][2];\n __shared__ float s[4]; g(c, d, t); "
+    body += "if (n) y[1] = 0;\n else y[0] = a[n];"
+    one = asked("__global__ void f(const float* x, float* y, int n) {\n" + body + "\n}", {})
+    assert one is not None and [a.name for a in one.arrays] == ["a"] and one.others == ("c", "d", "t")
+
+
 def test_an_end_that_is_the_least_of_two() -> None:
     assert "for (int i = 0; i < 4; i++) if (i < min(n, 3)) y[i] = a[i];" in (
         edited(f"{FILL} for (int i = 0; i < min(n, 3); i++) y[i] = a[i];") or ""

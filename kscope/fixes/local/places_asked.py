@@ -31,6 +31,10 @@ _KNOWN = re.compile(
     r"(?:__(?!global)\w+|atomic\w+|(?:f?(?:abs|min|max)|r?sqrt|exp2?|log(?:2|10)?|pow|sin|cos|tan|atan2?|floor|ceil|round"
     r"|rint|fma|hypot|rcp)f?|make_\w+|printf|min|max|if|while|switch|return|int|unsigned|float|double|bool|size_t)$"
 )  # fmt: skip
+_ANY = re.compile(
+    r"(?<=[;{}\n])[ \t]*(?:const\s+|(?:un)?signed\s+|long\s+)*([A-Za-z_][\w:]*(?:<[^;<>]*>)?)\s+(?:\w+\s*,\s*)*"
+    r"\w+\s*\["
+)
 _CASTS = {"int", "unsigned", "size_t"}
 _SET = re.compile(r"\s*(<<|>>|[-+*/%&|^])?=(?!=)")
 _MOVED = re.compile(r"\+\+|--")
@@ -54,12 +58,14 @@ class Access(Struct, frozen=True):
 
 
 class Asked(Struct, frozen=True):
-    """Arrays, the spans that keep them in registers, accesses at run-time indices, loops that are as long as arrays."""
+    """Arrays, the spans that keep them in registers, accesses at run-time indices, loops that are as long as arrays;
+    arrays that stay as they are."""
 
     arrays: tuple[Local, ...]
     spans: tuple[Span, ...]
     chosen: tuple[Access, ...]
     ended: tuple[Counter, ...]
+    others: tuple[str, ...] = ()
 
 
 def asked(code: str, known: Mapping[str, int], types: tuple[str, ...] = ()) -> Asked | None:
@@ -84,8 +90,18 @@ def _spans(code: str, uses: list[Access], every: list[Counter], known: Mapping[s
         spans += made
     loops = _needed(code, uses, every, known)
     spans += [_head(code, x) for x in loops if x.ended or pragma(code, x.span[0])]
-    held = dict.fromkeys(u.array for u in uses)
-    return Asked(tuple(held), tuple(spans), tuple(chosen), tuple(x for x in loops if x.ended)) if spans else None
+    held = tuple(dict.fromkeys(u.array for u in uses))
+    others = set(_declared(code[code.find("{") :])) - {a.name for a in held}
+    ended = tuple(x for x in loops if x.ended)
+    return Asked(held, tuple(spans), tuple(chosen), ended, tuple(sorted(others))) if spans else None
+
+
+def _declared(body: str) -> Iterator[str]:
+    """Names of all arrays that a function declares, shared ones apart."""
+    for match in _ANY.finditer(body):
+        if match[1] not in ("return", "else", "case", "delete", "goto"):
+            plain = re.sub(r"=\s*\{[^{}]*\}", "", body[match.end(1) : body.find(";", match.end())])
+            yield from re.findall(r"(\w+)\s*(?:\[[^][]*\]\s*)+(?=,|$)", plain)
 
 
 def _locals(code: str, known: dict[str, int], types: tuple[str, ...]) -> Iterator[Local]:

@@ -125,13 +125,15 @@ def _edits(
 
 
 def _all_there(setting: Setting, found: list[tuple[Text, Asked]], local: list[int]) -> bool:
-    """Whether all accesses of local memory are on lines that name one of the arrays; helpers are of one file."""
+    """Whether all accesses of local memory are on lines that name these arrays alone; helpers are of one file."""
     if len({text.file for text, one in found if one.chosen}) > 1:
         return False
     mine = set[tuple[str, int]]()
     for text, one in found:
         named = re.compile(rf"\b(?:{'|'.join(a.name for a in one.arrays)})\b")
-        mine |= {(text.file, text.first + n) for n, x in enumerate(text.code.split("\n")) if named.search(x)}
+        other = re.compile(rf"\b(?:{'|'.join(one.others)})\b" if one.others else r"(?!)")
+        each = enumerate(text.code.split("\n"), text.first)
+        mine |= {(text.file, n) for n, x in each if named.search(x) and not other.search(x)}
     # The compiler gives what it moves to an array the line of the statement that uses it.
     return all(any(site in mine for site in setting.sites(i)) for i in local)
 
