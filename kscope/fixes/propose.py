@@ -31,6 +31,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM106": ("triton.tiles:whole_rows", "work.passes:fixes", "compute.coarser:fixes"),
     "MEM108": ("memory.aligned:fixes",),
     "MEM109": ("memory.aggregate:fixes", "order.tickets:fixes", "atomics.combined:fixes", "atomics.places:fixes",
+               "tables.firsts:fixes",
                "order.runs_sorted:fixes", "order.runs:fixes", "shared_sums.met:fixes"),
     "MEM110": ("memory.host:fixes",),
     "MEM111": ("local.handed_out:fixes", "memory.constants:fixes"),

@@ -31,7 +31,7 @@ def unused(code: str, above: str = "") -> str:
     if one is None:
         return ""
     found, guards = targets.atomics_of(one), reading.returning(one)
-    if not found or guards is None or not all(combined._unused(one, a) for a in found):
+    if not found or guards is None or not all(combined.unused(one, a.call) for a in found):
         return ""
     spans = combined._spans(one, found, guards)
     return with_spans(code, spans) if spans else ""

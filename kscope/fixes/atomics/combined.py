@@ -25,7 +25,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if kernel is None or launch is None or launch.threads % WARP or not of_the_block(setting, atoms):
         return []
     found, guards = atomics_of(kernel), returning(kernel)
-    if not 0 < len(found) <= MOST or guards is None or not all(_unused(kernel, one) for one in found):
+    if not 0 < len(found) <= MOST or guards is None or not all(unused(kernel, one.call) for one in found):
         return []
     before, after = lanes(setting, atoms), launch.blocks * len(found)
     spans = _spans(kernel, found, guards)
@@ -69,11 +69,11 @@ def _fix(
     )  # fmt: skip
 
 
-def _unused(kernel: Kernel, one: Atomic) -> bool:
+def unused(kernel: Kernel, call: tuple[int, int]) -> bool:
     """Whether a call is a statement of its own."""
     code = kernel.text.code
-    before = re.sub(r"#[^\n]*\n\s*$", "", code[kernel.opening : one.call[0]])
-    if not re.match(r"\s*;", code[one.call[1] :]):
+    before = re.sub(r"#[^\n]*\n\s*$", "", code[kernel.opening : call[0]])
+    if not re.match(r"\s*;", code[call[1] :]):
         return False
     if _BEFORE.search(before):
         return True

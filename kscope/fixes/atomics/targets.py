@@ -22,7 +22,7 @@ TYPES = {
 }  # fmt: skip
 """Types that a function takes (CUDA C++ Programming Guide, atomic functions), of those that are combined here."""
 
-_NAMES = {
+NAMES = {
     "unsigned int": "unsigned", "uint32_t": "unsigned", "int32_t": "int", "long long int": "long long",
     "unsigned long long int": "unsigned long long",
 }  # fmt: skip
@@ -72,7 +72,7 @@ def _atomic(kernel: Kernel, function: str, call: Call, top: tuple[int, int]) -> 
     name, index = found[1], (found[2] or "0").strip()
     pointed = _pointed(kernel, name, scalar=place.startswith("&") and found[2] is None)
     kind = " ".join(cast[1].split()) if cast is not None else pointed
-    kind = _NAMES.get(kind, kind)
+    kind = NAMES.get(kind, kind)
     whole = closing(f"{index})", 0) == len(index)
     if kind not in TYPES[function] or not pointed or not whole or not uniform(kernel, index, top[0]):
         return None

@@ -1,0 +1,134 @@
+"""What tells, before it does anything, that a thread has nothing to do: its number in the grid compared with a bound,
+from which on no block has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import product
+
+from msgspec import Struct
+
+from kscope.fixes.atomics.reading import Kernel, uniform
+from kscope.fixes.given.source import constants, evaluated
+from kscope.fixes.given.text import closing, loops, plain, statement_end, strided
+from kscope.fixes.order.whole import declared
+
+BLOCK = "block_n"
+_RETURNS = re.compile(r"\s*\{?\s*return\s*;\s*\}?\s*")
+_BUILTIN = re.compile(r"\b(threadIdx|blockIdx|blockDim)\s*\.\s*x\b")
+_INTEGER = r"(?:const )?(?:(?:unsigned )?(?:int|long|long long)|unsigned|size_t|u?int(?:32|64)_t)"
+
+
+class Counted(Struct, frozen=True):
+    """Blocks that have nothing to do from one on: `first < bound` is whether one has, of its number `block_n`. names:
+    which the bound is made of; times: what an element's number is multiplied with. free: the block may be of any size,
+    as its threads' numbers name its size alone."""
+
+    test: str
+    bound: str
+    times: str
+    each: str
+    free: bool
+
+
+def counted(kernel: Kernel, block: int) -> Counted | None:
+    """The comparison of a thread's number in the grid that decides whether it does anything at all; None where there is
+    no such one."""
+    numbers = dict[str, str]()
+    for start, end in kernel.statements:
+        one = kernel.of((start, end))
+        if re.match(r"if\s*\(", one):
+            return _tested(kernel, (start, end), numbers, block)
+        made = declared(one)
+        bare = re.fullmatch(r"(?:unsigned\s+)?\w+\s+\w+\s*;", one)
+        if (not made and bare is None) or any(d.array for d in made):
+            return None
+        numbers |= {d.name: d.value for d in made}
+    return None
+
+
+def _tested(kernel: Kernel, span: tuple[int, int], numbers: Mapping[str, str], block: int) -> Counted | None:
+    """Of an `if (..) return;`, or of the kernel's last statement, which has no else."""
+    one, opened = kernel.of(span), kernel.of(span).index("(") + 1
+    close = closing(one, opened)
+    returns = close is not None and _RETURNS.fullmatch(one[close + 1 :]) is not None
+    if close is None or not (returns or (span == kernel.statements[-1] and not _else(one, close + 1))):
+        return None
+    test = re.sub(r"\s+", "", one[opened:close])
+    if "?" in test or ("&&" if returns else "||") in test:
+        return None
+    parts = test.split("||" if returns else "&&")
+    found = (_below(kernel, p, numbers, span[0], block, leaves=returns) for p in parts)
+    return next((f for f in found if f is not None), None)
+
+
+def _else(one: str, at: int) -> bool:
+    at += len(one[at:]) - len(one[at:].lstrip())
+    return (statement_end(one, at) or 0) < len(one)
+
+
+def _below(
+    kernel: Kernel, part: str, numbers: Mapping[str, str], at: int, block: int, *, leaves: bool
+) -> Counted | None:  # fmt: skip
+    """`i < bound` or `i * times < bound` of a thread's number, or what is left where it is not."""
+    first, sign, last = re.fullmatch(r"(.*?)(<=|>=|<|>|$)(.*)", part, re.S).groups()  # type: ignore[union-attr]
+    if sign == ("<=" if leaves else ">"):
+        first, last = last, first
+    elif sign != (">=" if leaves else "<"):
+        return None
+    match = re.fullmatch(r"\(?(?P<i>\w+)(?:\*(?P<times>\w+))?<(?P<bound>[\w*().]+?)\)?", f"{first}<{last}")
+    if match is None or match["i"] not in numbers:
+        return None
+    bound, times = match["bound"] + ")" * (match["bound"].count("(") - match["bound"].count(")")), match["times"] or ""
+    if not all(uniform(kernel, x, at) and _whole(kernel, x) for x in (bound, times) if x):
+        return None
+    return _of_blocks(kernel, plain(numbers[match["i"]], kernel.text.code[kernel.opening : at]), bound, times, block)
+
+
+def _of_blocks(kernel: Kernel, start: str, bound: str, times: str, block: int) -> Counted | None:
+    """The comparison of the first number of a block, where all its threads' are one behind the other."""
+    each = _each(start, constants(kernel.lines), block)
+    if each is None:
+        return None
+    per, factor = each
+    by = f" * {factor}" if factor > 1 else ""
+    free = per == "blockDim.x" and all(kernel.body.count(w) == 1 for w in ("threadIdx", "blockDim"))
+    test = f"(long long){BLOCK} * {per}{by}{f' * {times}' if times else ''} < "
+    whole = bound if re.fullmatch(r"\w+", bound) else f"({bound})"
+    return Counted(test + whole, bound, times, per, free and "gridDim" not in kernel.body and not _bounded(kernel))
+
+
+def _bounded(kernel: Kernel) -> bool:
+    """Whether the kernel's head says how large its blocks are."""
+    above = kernel.lines[max(0, kernel.text.first - 4) : kernel.text.first - 1]
+    return "launch_bounds" in "\n".join([*above, kernel.text.code[: kernel.opening]]).lower()
+
+
+def _whole(kernel: Kernel, expression: str) -> bool:
+    """Whether what an expression names are whole numbers."""
+    named = re.findall(r"[A-Za-z_]\w*", expression)
+    said = [kernel.parameters[n] for n in named if n in kernel.parameters]
+    made = rf"\b(?:float|double|auto|__half|half)\b[^;()]*\b(?:{'|'.join(named) or '(?!)'})\s*="
+    return all(re.fullmatch(_INTEGER, kind) for kind in said) and not re.search(made, kernel.body)
+
+
+def over_grid(kernel: Kernel) -> bool:
+    """Whether blocks come in one loop over the grid alone, so that any number of them does all."""
+    every = [x for x in loops(kernel.body) if strided(x, kernel.body[: x.span[0]]) is not None]
+    return len(every) == 1 and all(kernel.body.count(word) == 1 for word in ("blockIdx", "gridDim"))
+
+
+def _each(start: str, known: Mapping[str, int], block: int) -> tuple[str, int] | None:
+    """(threads a block, elements a thread) of a number `(block * threads + thread) * elements`."""
+    def at(b: int, t: int, size: int) -> int | None:
+        return evaluated(_BUILTIN.sub(r"\1_x", start), {**known, "blockIdx_x": b, "threadIdx_x": t, "blockDim_x": size})
+
+    factor = at(0, 1, block)
+    if factor is None or factor < 1:
+        return None
+    for per in ("blockDim.x", str(block)):
+        sides = product((0, 1, 5), (0, 1, 7), (32, 96) if per == "blockDim.x" else (block,))
+        if all(at(b, t, s) == (b * s + t) * factor for b, t, s in sides):
+            return per, factor
+    return None

@@ -1,0 +1,90 @@
+"""Whether kernels whose blocks have tables of the first places give what they gave: both texts played on numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from msgspec import structs
+
+from kscope.fixes.atomics.reading import Kernel, read
+from kscope.fixes.given.source import constants, evaluated
+from kscope.fixes.given.text import Text
+from kscope.fixes.order.alike import Side, alike, playable
+from kscope.fixes.tables.bounds import Counted, counted
+from kscope.fixes.tables.texts import Add, Rounds, added, spans
+
+NUMBERS = ((403, 3), (130, 1), (29, 17))  # that parameters stand for, by turns
+PLACES, THREADS, WORKERS = 64, 64, 2  # of a table, of a block that may be of any size, blocks that go on
+GRIDS = ((7, 1), (4, 3), (3, 5))
+
+Sides = tuple[int, int, int]
+
+
+def same(
+    kernel: Kernel, name: str, rounds: Rounds, blocks: tuple[Sides, Sides],
+    template: tuple[Mapping[str, str], Mapping[str, int]], *, fewer: bool,
+) -> int:  # fmt: skip
+    """How many results came out the same in all launches that can be played, with tables of fewer places and fewer
+    blocks at once; 0 where one did not, or where no play shows that places in the tables and behind them are both asked
+    for. blocks: shapes of one, before and after; template: its types and
+    numbers. fewer: whether the new launch has fewer blocks."""
+    types, given = template
+    plain = _plain(kernel, name, types)
+    found = added(plain, types) if plain is not None else []
+    if plain is None or not found or rounds.axis == "z":
+        return 0
+    counts = counted(plain, blocks[0][0]) if not rounds.once and not rounds.workers else None
+    few = structs.replace(rounds, workers=min(WORKERS, rounds.workers))
+    compared = apart = 0
+    for side, numbers in _tried(plain, counts, blocks[0], given):
+        if not playable(plain, side, numbers, {}):
+            continue
+        new = structs.replace(side, block=(side.block[0] * (1 + (blocks[0] != blocks[1])), side.block[1]),
+                              grid=(WORKERS, 1) if fewer else side.grid)  # fmt: skip
+        whole, *parts = (structs.replace(new, body=_body(plain, found, few, counts, part)) for part in ("", *LEFT_OUT))
+        came_out = alike(plain, side, whole, [numbers])
+        if not came_out:
+            return 0
+        compared += came_out
+        apart += all(not alike(plain, side, part, [numbers]) for part in parts)
+    return compared if apart else 0
+
+
+LEFT_OUT = ("end", "else")
+"""Parts without which the results are others, where places below and above a table's end are asked for."""
+
+
+def _plain(kernel: Kernel, name: str, types: Mapping[str, str]) -> Kernel | None:
+    """The kernel with its template's types put in."""
+    code = kernel.text.code
+    for one, kind in types.items():
+        code = re.sub(rf"\b{one}\b", kind, code)
+    return read(Text(kernel.text.file, kernel.text.first, code), name, kernel.lines)
+
+
+def _tried(
+    kernel: Kernel, counts: Counted | None, block: Sides, given: Mapping[str, int]
+) -> Iterator[tuple[Side, dict[str, int]]]:  # fmt: skip
+    """The kernel in launches that it is played in, and the numbers that it is given."""
+    body = kernel.text.code[kernel.opening : kernel.closing + 1]
+    free = counts.each == "blockDim.x" if counts is not None else "blockDim" in body
+    flat = re.search(r"\b(?:threadIdx|blockDim)\s*\.\s*y\b", body) is None
+    threads = (block[0], block[1]) if not free else (THREADS, 1) if flat else (THREADS // 2, 2)
+    names = [n for n, kind in kernel.parameters.items() if "*" not in kind]
+    for pair in NUMBERS:
+        one = counts is not None and counts.bound in names
+        numbers = {n: pair[n != counts.bound] if one and counts is not None else pair[k % 2]
+                   for k, n in enumerate(names)} | dict(given)  # fmt: skip
+        if counts is None:
+            for grid in GRIDS:
+                yield Side(body, grid, threads), numbers
+        elif bound := evaluated(counts.bound, {**constants(kernel.lines), **numbers}):
+            yield Side(body, (-(-bound // threads[0]), 1), threads), numbers
+
+
+def _body(kernel: Kernel, found: list[Add], rounds: Rounds, counts: Counted | None, without: str) -> str:
+    code = kernel.text.code
+    for start, end, new in sorted(spans(kernel, found, PLACES, rounds, counts, without), reverse=True):
+        code = code[:start] + new + code[end:]
+    return code[kernel.opening : code.rstrip().rfind("}") + 1]

@@ -1,0 +1,169 @@
+"""Tables of the first of as many places as an index may say: what is printed for which texts, and that it is right."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from msgspec import structs
+
+from kscope.engine.code.fixing import subjects
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.tables.firsts import fixes
+from kscope.model.contract.fixes import Fix
+from tests.support.reports import fixture
+from tests.support.with_sources import BELOW
+
+FIRST = 162  # line of the capture's kernel, whose text is put in place of its own
+HEAD = "__global__ void count_global(const int* __restrict__ x, int* __restrict__ bins, int n) {\n"
+PLAIN = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) atomicAdd(&bins[x[i]], 1);\n}"
+
+
+@cache
+def asked() -> Asked:
+    (subject,) = subjects(str(fixture("atomics.slow")), None, BELOW)
+    return Asked(subject.setting, next(f for f in subject.findings if f.code == "MEM109"))
+
+
+def printed(text: str, grid: tuple[int, ...] = (65536, 1, 1), block: tuple[int, ...] = (256, 1, 1),
+            instance: str = "", above: str = "") -> list[Fix]:  # fmt: skip
+    one = asked()
+    assert one.setting.launch is not None
+    lines = ["" for _ in range(FIRST - 2)] + [above, *text.split("\n")]
+    launch = structs.replace(one.setting.launch, grid=grid, block=block)
+    setting = structs.replace(one.setting, lines=lambda _: lines, launch=launch, instance=instance)
+    return fixes(structs.replace(one, setting=setting))
+
+
+def becomes(fix: Fix) -> str:
+    return "\n".join(e.becomes for e in fix.edits)
+
+
+def test_a_histogram_goes_round_over_the_grid_with_the_largest_blocks() -> None:
+    (fix,) = printed(HEAD + PLAIN)
+    text = becomes(fix)
+    assert "__shared__ int bins_block[8192];" in text
+    assert "for (unsigned block_n = blockIdx.x; (long long)block_n * blockDim.x < n; block_n += gridDim.x) {" in text
+    assert "int i = block_n * blockDim.x + threadIdx.x;" in text
+    assert ("if (i < n) { const auto at_n = x[i]; if ((size_t)at_n < 8192) atomicAdd(&bins_block[at_n], 1); "
+            "else atomicAdd(&bins[at_n], 1); }") in text  # fmt: skip
+    assert "if (bins_block[place_n] != 0) atomicAdd(&bins[place_n], bins_block[place_n]);" in text
+    assert fix.code == "count_global<<<264, 1024>>>(...);"
+    assert (fix.parameters["grid.x"], fix.parameters["block.x"]) == (264, 1024)
+    assert fix.conditions[0].state == "proved" and fix.conditions[0].by == "values"
+    assert [c.holds for c in fix.conditions if c.state == "check"][-2:] == [
+        "most places are below 8,192", "the old launch has a thread for all that is below n"
+    ]  # fmt: skip
+    assert fix.proof[0].after == 264 * 8192
+    assert fix.price == asked().finding.estimate
+
+
+def test_types_of_a_template_and_elements_by_the_thread() -> None:
+    text = """__global__ void count_global(T* in, Q* out, size_t all, int each) {
+  unsigned at = threadIdx.x + blockDim.x * blockIdx.x, j;
+  if (at * each >= all) return;
+  for (j = at * each; j < (at + 1) * each; j++) {
+    if (j < all) {
+      unsigned item = in[j];
+      atomicAdd(out + item,
+                2);
+    }
+  }
+}"""
+    (fix,) = printed(text, instance="void count_global<unsigned short, unsigned int>(T1 *, T2 *, unsigned long, int)",
+                     above="template <typename T, typename Q>")  # fmt: skip
+    assert "__shared__ Q out_block[8192];" in becomes(fix)
+    assert "(long long)block_n * blockDim.x * each < all;" in becomes(fix)
+    assert "if (at * each >= all) continue;" in becomes(fix)
+    assert any(c.holds == "each is above 0" and c.state == "check" for c in fix.conditions)
+    assert not printed(text, instance="void count_global<float, double>(T1 *, T2 *, unsigned long, int)",
+                       above="template <typename T, typename Q>")  # fmt: skip
+
+
+def test_blocks_of_a_grid_of_two_sides_are_done_by_the_first_of_them() -> None:
+    text = """__global__ void count_global(const unsigned char* img, unsigned* hist, int w, int h) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+  if (x >= w || y >= h) return;
+  unsigned char v = img[y * w + x];
+  atomicAdd(&hist[v], 1u);
+}"""
+    (fix,) = printed(text, (480, 270, 1), (16, 16, 1))
+    assert "__shared__ unsigned hist_block[256];" in becomes(fix)  # as many as a byte's values
+    assert "if (blockIdx.x >= 3) return;" in becomes(fix)  # 3 * 270 of the 1,056 blocks that the chip holds
+    assert "for (unsigned block_n = blockIdx.x; block_n < gridDim.x; block_n += 3) {" in becomes(fix)
+    assert "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)" in becomes(fix)
+    assert "y >= h) continue;" in becomes(fix)
+    assert not fix.code and "grid.x" not in fix.parameters
+
+
+def test_a_loop_over_the_grid_is_left_and_launched_with_fewer_blocks() -> None:
+    text = HEAD + """  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+    if (x[i] > 3) atomicMax(&bins[x[i]], i);
+  }
+}"""
+    (fix,) = printed(text)
+    assert "block_n" not in becomes(fix)
+    assert "bins_block[place_n] = -2147483647 - 1;" in becomes(fix)
+    assert fix.code == "count_global<<<1056, 256>>>(...);"
+    (same,) = printed(text, (1024, 1, 1))
+    assert not same.code
+
+
+def test_a_block_whose_size_the_text_says_stays() -> None:
+    (fix,) = printed(HEAD + PLAIN.replace("blockDim.x", "256"))
+    assert fix.parameters["places"] == 4096  # of 27 KB of a block, eight an SM
+    assert "(long long)block_n * 256 < n;" in becomes(fix)
+    assert fix.code == "count_global<<<1056, 256>>>(...);"
+    (bounded,) = printed((HEAD + PLAIN).replace("void count", "void __launch_bounds__(256) count"))
+    assert "block.x" not in bounded.parameters
+
+
+@pytest.mark.parametrize(
+    ("was", "new"),
+    [
+        ("atomicAdd(&bins[x[i]], 1)", "bins[n] = atomicAdd(&bins[x[i]], 1)"),  # what it returns is used
+        ("atomicAdd(&bins[x[i]], 1)", "{ int v = atomicAdd(&bins[x[i]], 1); }"),
+        ("atomicAdd(&bins[x[i]], 1)", "atomicAdd(&bins[x[i]], bins[0])"),  # the array is read
+        ("atomicAdd(&bins[x[i]], 1)", "{ int* b = bins; atomicAdd(&b[x[i]], 1); }"),  # another name
+        ("atomicAdd(&bins[x[i]], 1)", "{ atomicAdd(&bins[x[i]], 1); atomicMax(&bins[x[i]], 1); }"),
+        ("atomicAdd(&bins[x[i]], 1)", "atomicExch(&bins[x[i]], 1)"),
+        ("atomicAdd(&bins[x[i]], 1)", "atomicAdd(&bins[x[i] & 31], 1)"),  # nothing is behind the table
+        ("int* __restrict__ bins", "float* __restrict__ bins"),  # sums of floats wait in shared memory, too
+        ("int* __restrict__ bins", "unsigned long long* bins"),
+        ("if (i < n)", "__syncthreads(); if (i < n)"),
+        ("if (i < n)", "__shared__ int t[64]; if (i < n)"),
+        ("if (i < n)", "n -= 3; if (i < n)"),  # a parameter that is another one in the next round
+        ("if (i < n)", "for (int k = 0; k < 2; k++) if (k > i) return; if (i < n)"),
+        ("if (i < n)", "int block_n = 0; if (i < n)"),
+        ("if (i < n)", "unsigned m = __ballot_sync(~0u, i < n); if (i < n && m)"),
+    ],
+)
+def test_refused(was: str, new: str) -> None:
+    assert printed(HEAD + PLAIN)
+    assert was in HEAD + PLAIN
+    assert not printed((HEAD + PLAIN).replace(was, new))
+
+
+@pytest.mark.parametrize(
+    "test",
+    ["i < n || x[0]", "x[0] < n", "i < n - i", "i <= n", "!(i < n)", "(i < n && x[0]) || n > 5", "i < n ? 1 : 0"],
+)
+def test_what_is_no_end_is_none(test: str) -> None:
+    """Then the blocks of the launch are gone over, whatever their threads compare."""
+    found = printed((HEAD + PLAIN).replace("i < n", test))
+    assert all("block_n < gridDim.x; block_n += 1056" in becomes(f) for f in found)
+
+
+@pytest.mark.parametrize(
+    ("test", "ends"), [("n > i", "< n;"), ("n < 999 && i < n", "< n;"), ("(i < n * 2)", "< (n*2);")]
+)
+def test_what_is_an_end(test: str, ends: str) -> None:
+    (fix,) = printed((HEAD + PLAIN).replace("i < n", test))
+    assert f"(long long)block_n * blockDim.x {ends}" in becomes(fix)
+
+
+def test_too_few_adds_a_block() -> None:
+    one = asked()
+    cold = structs.replace(one.finding, evidence=[e for e in one.finding.evidence if "max" not in e.metric])
+    assert not fixes(structs.replace(one, finding=cold))
+    assert not printed((HEAD + PLAIN), (1, 1, 1))
