@@ -22,9 +22,9 @@ REASONS: dict[str, str] = {
     ),
     "MEM109": (
         "no table in shared memory takes what is added to the first places of an array: the counters show no few "
-        "places that take most of it, or the sums are of floats or of eight bytes, what the atomics return is used, threads "
-        "meet in the kernel, or the adds are too few for each place; and neither do threads of a block all come to one "
-        "address, nor do blocks add a row each to places that an index says"
+        "places that take most of it, or the sums are of floats or of eight bytes, what the atomics return is used, "
+        "threads meet in the kernel, or the adds are too few for each place; and neither do threads of a block all "
+        "come to one address, nor do blocks add a row each to places that an index says"
     ),
     "MEM107": (
         "memory is at its limit: only fewer bytes help, and which of them are needed the code does not say. Eviction "
