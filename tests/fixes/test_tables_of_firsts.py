@@ -52,7 +52,7 @@ def test_a_histogram_goes_round_over_the_grid_with_the_largest_blocks() -> None:
     assert (fix.parameters["grid.x"], fix.parameters["block.x"]) == (264, 1024)
     assert fix.conditions[0].state == "proved" and fix.conditions[0].by == "values"
     assert [c.holds for c in fix.conditions if c.state == "check"][-2:] == [
-        "most places are below 8,192", "the old launch has a thread for all that is below n"
+        "registers leave room for 1,024 threads a block", "the old launch has a thread for all that is below n"
     ]  # fmt: skip
     assert fix.proof[0].after == 264 * 8192
     assert fix.price == asked().finding.estimate
@@ -128,8 +128,8 @@ def test_a_block_whose_size_the_text_says_stays() -> None:
         ("atomicAdd(&bins[x[i]], 1)", "{ atomicAdd(&bins[x[i]], 1); atomicMax(&bins[x[i]], 1); }"),
         ("atomicAdd(&bins[x[i]], 1)", "atomicExch(&bins[x[i]], 1)"),
         ("atomicAdd(&bins[x[i]], 1)", "atomicAdd(&bins[x[i] & 31], 1)"),  # nothing is behind the table
-        ("int* __restrict__ bins", "float* __restrict__ bins"),  # sums of floats wait in shared memory, too
-        ("int* __restrict__ bins", "unsigned long long* bins"),
+        ("atomicAdd(&bins[x[i]], 1)", "{ int at = i / 100; atomicAdd(&bins[at], 1); }"),  # a block's own places
+        ("atomicAdd(&bins[x[i]], 1)", "atomicAdd(&bins[blockIdx.x * 9 + x[i]], 1)"),
         ("if (i < n)", "__syncthreads(); if (i < n)"),
         ("if (i < n)", "__shared__ int t[64]; if (i < n)"),
         ("if (i < n)", "n -= 3; if (i < n)"),  # a parameter that is another one in the next round
@@ -160,6 +160,21 @@ def test_what_is_no_end_is_none(test: str) -> None:
 def test_what_is_an_end(test: str, ends: str) -> None:
     (fix,) = printed((HEAD + PLAIN).replace("i < n", test))
     assert f"(long long)block_n * blockDim.x {ends}" in becomes(fix)
+
+
+@pytest.mark.parametrize(
+    ("kind", "one"), [("float", "1.0f"), ("double", "1.0"), ("unsigned long long", "1ull"), ("float", "1.f")]
+)
+def test_ones_are_counted_in_whole_numbers(kind: str, one: str) -> None:
+    text = HEAD.replace("int* __restrict__ bins", f"{kind}* __restrict__ bins") + PLAIN.replace("1)", f"{one})")
+    (fix,) = printed(text)
+    assert "__shared__ unsigned bins_block[8192];" in becomes(fix)
+    assert "atomicAdd(&bins_block[at_n], 1u);" in becomes(fix)
+    assert f"atomicAdd(&bins[place_n], ({kind})bins_block[place_n]);" in becomes(fix)
+    rounded = [c for c in fix.conditions if "rounded" in c.holds]
+    assert bool(rounded) == (kind != "unsigned long long")
+    # Sums of other numbers wait in shared memory as well (a loop of compare-and-swap).
+    assert not printed(text.replace(f"{one})", "x[i])"))
 
 
 def test_too_few_adds_a_block() -> None:

@@ -21,7 +21,7 @@ from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 STATIC = 48 << 10  # bytes of shared memory that a block may declare (CUDA C++ Programming Guide)
 LEAST, BYTES = 256, 256  # places of a table at least: one for each value of a byte (judged)
 MANY = 2  # adds of a block for each place of its table: clearing it and adding it up is less than they are (judged)
-LARGE, REGISTERS = 1024, 48  # threads of a block, and registers that leave an SM two such blocks (of 65,536)
+LARGE, REGISTERS = 1024, 40  # threads of a block, and registers that leave an SM two such blocks (of 65,536)
 SIZE = 4  # bytes of a place
 HOT = "lts__t_sectors.max"  # the finding's evidence that few places take most of the atomics
 
@@ -86,6 +86,7 @@ def _fix(
             *not_written(setting.code, loads),
             Condition(holds=f"most places are below {plan.places:,}", state="check",
                       why="those above are added to in global memory: the same result, and less gain"),
+            *_counting(found, larger=plan.block != launch.block),
             *(_covered(counts, plan) if counts is not None and other else []),
         ],
         proof=[
@@ -97,6 +98,18 @@ def _fix(
                *([f"the blocks from {plan.rounds.workers} on leave at once"] if plan.rounds.workers else [])],
         price=asked.finding.estimate,
     )  # fmt: skip
+
+
+def _counting(found: list[Add], *, larger: bool) -> Iterator[Condition]:
+    kinds = {one.kind for one in found if one.counts}
+    if kinds & {"float", "double"}:
+        yield Condition(holds="counts may be rounded once a block, not with each one that is added", state="check",
+                        why="both are exact below 2^24 in floats, below 2^53 in doubles")  # fmt: skip
+    if kinds:
+        yield Condition(holds="no block counts 2^32 ones at a place", state="check", why="the tables are of unsigned")
+    if larger:
+        yield Condition(holds=f"registers leave room for {LARGE:,} threads a block", state="check",
+                        why="64 of each: kscope fix --check on the new cubin")  # fmt: skip
 
 
 def _covered(counts: Counted, plan: Plan) -> Iterator[Condition]:

@@ -14,12 +14,15 @@ from kscope.fixes.atomics.reading import MODIFIED, Kernel, changed
 from kscope.fixes.atomics.targets import NAMES
 from kscope.fixes.given.rewrite import Call, calls_of
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Span, by_lines, closing, statement_end
+from kscope.fixes.given.text import Span, by_lines, closing, plain, statement_end
 from kscope.fixes.tables.bounds import BLOCK, Counted
 
 FUNCTIONS = ("atomicAdd", "atomicMax", "atomicMin")
 KINDS = ("int", "unsigned")  # that an SM adds to in shared memory without a loop (ATOMS in sm_90's code)
+COUNTED = ("unsigned long long", "float", "double")  # that ones are added to, which such a number counts
 AT, PLACE = "at_n", "place_n"
+DEEPEST = 4  # names that stand for others that an index is made of
+_ONE = re.compile(r"(?:\(\s*[\w ]+\s*\)\s*|\w+\()?\(?1(?:\.0*)?(?:[uUlL]*|[fF])\)*")
 _MEETS = re.compile(
     r"__shared__|\b__sync\w*|\b__\w+_sync\b|\b__activemask\b|\b(?:static|clock\w*|do|throw|printf|assert)\b"
     r"|#(?!\s*pragma\s+unroll)|\[\s*[&=]\s*\]"
@@ -30,7 +33,8 @@ _BYTE = re.compile(r"(?:const )?(?:unsigned char|uint8_t|uchar) \*.*")
 
 
 class Add(Struct, frozen=True):
-    """`function(&name[at], value);`: its span with the semicolon. kind: the C type; said: as the text has it."""
+    """`function(&name[at], value);`: its span with the semicolon. kind: the C type; said: as the text has it. counts:
+    whether a table holds how many ones were added."""
 
     function: str
     name: str
@@ -39,6 +43,12 @@ class Add(Struct, frozen=True):
     at: str
     value: str
     span: tuple[int, int]
+    counts: bool = False
+
+    @property
+    def held(self) -> str:
+        """The type of a table's places."""
+        return "unsigned" if self.counts else self.said
 
 
 class Rounds(Struct, frozen=True):
@@ -90,10 +100,20 @@ def _add(kernel: Kernel, types: Mapping[str, str], function: str, call: Call) ->
     said = pointed[1] if pointed is not None else ""
     kind = types.get(said, said)
     kind = NAMES.get(kind, kind)
-    if kind not in KINDS or closing(f"{at})", 0) != len(at):
+    counts = kind in COUNTED and function == "atomicAdd" and _ONE.fullmatch(call.arguments[1]) is not None
+    if not (kind in KINDS or counts) or closing(f"{at})", 0) != len(at) or not _of_data(kernel, at):
         return None
     end = kernel.text.code.index(";", call.end) + 1
-    return Add(function, name, kind, said, at, call.arguments[1], (call.start, end))
+    return Add(function, name, kind, said, at, call.arguments[1], (call.start, end), counts)
+
+
+def _of_data(kernel: Kernel, at: str) -> bool:
+    """Whether a block's own place in the grid does not say where it adds, but for what it loads."""
+    for _ in range(DEEPEST):
+        at = plain(at, kernel.body)
+        while (bare := re.sub(r"\[[^\[\]]*\]", "", at)) != at:
+            at = bare
+    return "blockIdx" not in at
 
 
 def turns(kernel: Kernel) -> bool:
@@ -134,7 +154,7 @@ def spans(
     for one in found:
         index, value = (re.sub(own, BLOCK, x) for x in (one.at, one.value))
         far = "" if without == "else" else f" else {one.function}(&{one.name}[{AT}], {value});"
-        near = f"{one.function}(&{one.name}_block[{AT}], {value});"
+        near = f"{one.function}(&{one.name}_block[{AT}], {'1u' if one.counts else value});"
         out.append((*one.span, f"{{ const auto {AT} = {index}; if ((size_t){AT} < {places}) {near}{far} }}"))
     inside = [one.span for one in found]
     for pattern, new in ((own, BLOCK), (r"\breturn\s*;", "continue;")):
@@ -169,13 +189,14 @@ def _tables(kernel: Kernel, found: list[Add], places: int) -> tuple[str, str]:
     thread, size = ("threadIdx.x", "blockDim.x") if flat else (FLAT, "blockDim.x * blockDim.y * blockDim.z")
     each = f"  for (unsigned {PLACE} = {thread}; {PLACE} < {places}; {PLACE} += {size})"
     tables = list({one.name: one for one in found}.values())
-    head = "".join(f"\n  __shared__ {one.said} {one.name}_block[{places}];" for one in tables)
-    none = {one.name: neutral(one.function, one.kind) for one in tables}
+    head = "".join(f"\n  __shared__ {one.held} {one.name}_block[{places}];" for one in tables)
+    none = {one.name: neutral(one.function, "unsigned" if one.counts else one.kind) for one in tables}
     clear = " ".join(f"{one.name}_block[{PLACE}] = {none[one.name]};" for one in tables)
     put = " ".join(
         f"if ({one.name}_block[{PLACE}] != {_bracketed(none[one.name])}) "
-        f"{one.function}(&{one.name}[{PLACE}], {one.name}_block[{PLACE}]);" for one in tables
-    )  # fmt: skip
+        f"{one.function}(&{one.name}[{PLACE}], {f'({one.said})' * one.counts}{one.name}_block[{PLACE}]);"
+        for one in tables
+    )
     wrap = ("{ ", " }") if len(tables) > 1 else ("", "")
     barrier = "  __syncthreads();\n"
     cleared = f"{head}\n{each} {wrap[0]}{clear}{wrap[1]}\n{barrier}".rstrip("\n")
