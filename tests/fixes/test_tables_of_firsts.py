@@ -80,20 +80,50 @@ def test_types_of_a_template_and_elements_by_the_thread() -> None:
                        above="template <typename T, typename Q>")  # fmt: skip
 
 
-def test_blocks_of_a_grid_of_two_sides_are_done_by_the_first_of_them() -> None:
-    text = """__global__ void count_global(const unsigned char* img, unsigned* hist, int w, int h) {
+TWO = """__global__ void count_global(const unsigned char* img, unsigned* hist, int w, int h) {
   int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
   if (x >= w || y >= h) return;
   unsigned char v = img[y * w + x];
   atomicAdd(&hist[v], 1u);
 }"""
-    (fix,) = printed(text, (480, 270, 1), (16, 16, 1))
+
+
+@pytest.mark.parametrize(
+    ("grid", "axis", "end", "launched"),
+    [((480, 270, 1), "x", "w", "dim3(3, 270)"), ((120, 1080, 1), "y", "h", "dim3(120, 8)")],
+)
+def test_a_grid_of_two_sides_goes_round_along_the_longer(
+    grid: tuple[int, ...], axis: str, end: str, launched: str
+) -> None:
+    (fix,) = printed(TWO, grid, (16, 16, 1))
     assert "__shared__ unsigned hist_block[256];" in becomes(fix)  # as many as a byte's values
-    assert "if (blockIdx.x >= 3) return;" in becomes(fix)  # 3 * 270 of the 1,056 blocks that the chip holds
-    assert "for (unsigned block_n = blockIdx.x; block_n < gridDim.x; block_n += 3) {" in becomes(fix)
+    assert (f"for (unsigned block_n = blockIdx.{axis}; (long long)block_n * blockDim.{axis} < {end}; "
+            f"block_n += gridDim.{axis}) {{") in becomes(fix)  # fmt: skip
     assert "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)" in becomes(fix)
     assert "y >= h) continue;" in becomes(fix)
+    assert fix.code == f"count_global<<<{launched}, dim3(16, 16)>>>(...);" and fix.price is not None
+
+
+def test_blocks_that_no_comparison_ends_are_done_by_the_first_of_them() -> None:
+    (fix,) = printed(TWO.replace("x >= w || y >= h", "x * y >= w * h"), (480, 270, 1), (16, 16, 1))
+    assert "if (blockIdx.x >= 3) return;" in becomes(fix)  # 3 * 270 of the 1,056 blocks that the chip holds
+    assert "for (unsigned block_n = blockIdx.x; block_n < gridDim.x; block_n += 3) {" in becomes(fix)
     assert not fix.code and "grid.x" not in fix.parameters
+    assert fix.price is None and fix.costs[1] == "the blocks from 3 on leave at once"
+
+
+def test_what_is_made_of_fractions() -> None:
+    text = """__global__ void count_global(const float* v, int n, float lo, float width, int bins, unsigned int* hist) {
+  const unsigned tid = blockIdx.x * blockDim.x + threadIdx.x;
+  const unsigned stride = blockDim.x * gridDim.x;
+  for (unsigned k = tid; k < n; k += stride) {
+    int b = (int)((v[k] - lo) / width);
+    if (b >= 0 && b < bins)
+      atomicAdd(&hist[b], 1u);
+  }
+}"""
+    (fix,) = printed(text)
+    assert "{ const auto at_n = b; if ((size_t)at_n < 4096)" in becomes(fix)
 
 
 def test_a_loop_over_the_grid_is_left_and_launched_with_fewer_blocks() -> None:

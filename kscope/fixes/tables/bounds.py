@@ -4,7 +4,7 @@ from which on no block has."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 from msgspec import Struct
@@ -16,15 +16,15 @@ from kscope.fixes.order.whole import declared
 
 BLOCK = "block_n"
 _RETURNS = re.compile(r"\s*\{?\s*return\s*;\s*\}?\s*")
-_BUILTIN = re.compile(r"\b(threadIdx|blockIdx|blockDim)\s*\.\s*x\b")
 _INTEGER = r"(?:const )?(?:(?:unsigned )?(?:int|long|long long)|unsigned|size_t|u?int(?:32|64)_t)"
 
 
 class Counted(Struct, frozen=True):
-    """Blocks that have nothing to do from one on: `first < bound` is whether one has, of its number `block_n`. names:
-    which the bound is made of; times: what an element's number is multiplied with. free: the block may be of any size,
-    as its threads' numbers name its size alone."""
+    """Blocks that have nothing to do from one on, along an axis of the grid: `test` is whether one has, of its number
+    `block_n`. times: what an element's number is multiplied with; each: a block's threads along the axis. free: blocks
+    of one dimension may be of any size, as their threads' numbers name it alone."""
 
+    axis: str
     test: str
     bound: str
     times: str
@@ -32,14 +32,29 @@ class Counted(Struct, frozen=True):
     free: bool
 
 
-def counted(kernel: Kernel, block: int) -> Counted | None:
-    """The comparison of a thread's number in the grid that decides whether it does anything at all; None where there is
-    no such one."""
+class Side(Struct, frozen=True):
+    """An axis of the grid, and a block's threads along it."""
+
+    axis: str
+    threads: int
+
+
+def counted(kernel: Kernel, block: Sequence[int], grid: Sequence[int]) -> Counted | None:
+    """The comparison of a thread's number in the grid that decides whether it does anything at all, along the axis of
+    the most blocks; None where there is no such one."""
+    if "gridDim" in kernel.body:
+        return None
+    axes = [Side("xy"[n], block[n]) for n in sorted(range(2), key=lambda n: -grid[n]) if grid[n] > 1]
+    found = (_compared(kernel, side) for side in axes)
+    return next((one for one in found if one is not None), None)
+
+
+def _compared(kernel: Kernel, side: Side) -> Counted | None:
     numbers = dict[str, str]()
     for start, end in kernel.statements:
         one = kernel.of((start, end))
         if re.match(r"if\s*\(", one):
-            return _tested(kernel, (start, end), numbers, block)
+            return _tested(kernel, (start, end), numbers, side)
         made = declared(one)
         bare = re.fullmatch(r"(?:unsigned\s+)?\w+\s+\w+\s*;", one)
         if (not made and bare is None) or any(d.array for d in made):
@@ -48,7 +63,7 @@ def counted(kernel: Kernel, block: int) -> Counted | None:
     return None
 
 
-def _tested(kernel: Kernel, span: tuple[int, int], numbers: Mapping[str, str], block: int) -> Counted | None:
+def _tested(kernel: Kernel, span: tuple[int, int], numbers: Mapping[str, str], side: Side) -> Counted | None:
     """Of an `if (..) return;`, or of the kernel's last statement, which has no else."""
     one, opened = kernel.of(span), kernel.of(span).index("(") + 1
     close = closing(one, opened)
@@ -59,7 +74,7 @@ def _tested(kernel: Kernel, span: tuple[int, int], numbers: Mapping[str, str], b
     if "?" in test or ("&&" if returns else "||") in test:
         return None
     parts = test.split("||" if returns else "&&")
-    found = (_below(kernel, p, numbers, span[0], block, leaves=returns) for p in parts)
+    found = (_below(kernel, p, numbers, span[0], side, leaves=returns) for p in parts)
     return next((f for f in found if f is not None), None)
 
 
@@ -69,7 +84,7 @@ def _else(one: str, at: int) -> bool:
 
 
 def _below(
-    kernel: Kernel, part: str, numbers: Mapping[str, str], at: int, block: int, *, leaves: bool
+    kernel: Kernel, part: str, numbers: Mapping[str, str], at: int, side: Side, *, leaves: bool
 ) -> Counted | None:  # fmt: skip
     """`i < bound` or `i * times < bound` of a thread's number, or what is left where it is not."""
     first, sign, last = re.fullmatch(r"(.*?)(<=|>=|<|>|$)(.*)", part, re.S).groups()  # type: ignore[union-attr]
@@ -83,12 +98,12 @@ def _below(
     bound, times = match["bound"] + ")" * (match["bound"].count("(") - match["bound"].count(")")), match["times"] or ""
     if not all(uniform(kernel, x, at) and _whole(kernel, x) for x in (bound, times) if x):
         return None
-    return _of_blocks(kernel, plain(numbers[match["i"]], kernel.text.code[kernel.opening : at]), bound, times, block)
+    return _of_blocks(kernel, plain(numbers[match["i"]], kernel.text.code[kernel.opening : at]), bound, times, side)
 
 
-def _of_blocks(kernel: Kernel, start: str, bound: str, times: str, block: int) -> Counted | None:
+def _of_blocks(kernel: Kernel, start: str, bound: str, times: str, side: Side) -> Counted | None:
     """The comparison of the first number of a block, where all its threads' are one behind the other."""
-    each = _each(start, constants(kernel.lines), block)
+    each = _each(start, constants(kernel.lines), side)
     if each is None:
         return None
     per, factor = each
@@ -96,7 +111,7 @@ def _of_blocks(kernel: Kernel, start: str, bound: str, times: str, block: int) -
     free = per == "blockDim.x" and all(kernel.body.count(w) == 1 for w in ("threadIdx", "blockDim"))
     test = f"(long long){BLOCK} * {per}{by}{f' * {times}' if times else ''} < "
     whole = bound if re.fullmatch(r"\w+", bound) else f"({bound})"
-    return Counted(test + whole, bound, times, per, free and "gridDim" not in kernel.body and not _bounded(kernel))
+    return Counted(side.axis, test + whole, bound, times, per, free and not _bounded(kernel))
 
 
 def _bounded(kernel: Kernel) -> bool:
@@ -119,16 +134,19 @@ def over_grid(kernel: Kernel) -> bool:
     return len(every) == 1 and all(kernel.body.count(word) == 1 for word in ("blockIdx", "gridDim"))
 
 
-def _each(start: str, known: Mapping[str, int], block: int) -> tuple[str, int] | None:
+def _each(start: str, known: Mapping[str, int], side: Side) -> tuple[str, int] | None:
     """(threads a block, elements a thread) of a number `(block * threads + thread) * elements`."""
-    def at(b: int, t: int, size: int) -> int | None:
-        return evaluated(_BUILTIN.sub(r"\1_x", start), {**known, "blockIdx_x": b, "threadIdx_x": t, "blockDim_x": size})
+    text = re.sub(rf"\b(threadIdx|blockIdx|blockDim)\s*\.\s*{side.axis}\b", r"\1_here", start)
 
-    factor = at(0, 1, block)
+    def at(b: int, t: int, size: int) -> int | None:
+        return evaluated(text, {**known, "blockIdx_here": b, "threadIdx_here": t, "blockDim_here": size})
+
+    factor = at(0, 1, side.threads)
     if factor is None or factor < 1:
         return None
-    for per in ("blockDim.x", str(block)):
-        sides = product((0, 1, 5), (0, 1, 7), (32, 96) if per == "blockDim.x" else (block,))
-        if all(at(b, t, s) == (b * s + t) * factor for b, t, s in sides):
+    of_launch = f"blockDim.{side.axis}"
+    for per in (of_launch, str(side.threads)):
+        tried = product((0, 1, 5), (0, 1, 7), (32, 96) if per == of_launch else (side.threads,))
+        if all(at(b, t, s) == (b * s + t) * factor for b, t, s in tried):
             return per, factor
     return None

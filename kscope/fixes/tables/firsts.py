@@ -45,11 +45,11 @@ def fixes(asked: Asked) -> list[Fix]:
     found, adds = added(kernel, types), lanes(setting, outside(setting))
     if not found or not turns(kernel):
         return []
-    counts = counted(kernel, launch.block[0]) if max(launch.grid[1:]) * max(launch.block[1:]) == 1 else None
+    counts = counted(kernel, launch.block, launch.grid)
     plan = _planned(setting, kernel, found, counts, adds)
     if plan is None:
         return []
-    played = same(kernel, setting.name, plan.rounds, (launch.block, plan.block), (types, numbers),
+    played = same(kernel, setting.name, plan.rounds, launch.grid, (launch.block, plan.block), (types, numbers),
                   fewer=plan.grid != launch.grid)
     edits = spans_edited(setting, kernel.text, spans(kernel, found, plan.places, plan.rounds, counts))
     return [_fix(asked, found, plan, counts, edits, (played, adds))] if edits and played else []
@@ -96,7 +96,8 @@ def _fix(
         ],
         costs=[f"{plan.places * SIZE * len(names):,} bytes of shared memory a block, two barriers",
                *([f"the blocks from {plan.rounds.workers} on leave at once"] if plan.rounds.workers else [])],
-        price=asked.finding.estimate,
+        # Blocks that leave at once take their time to come, which no counter says.
+        price=None if plan.rounds.workers else asked.finding.estimate,
     )  # fmt: skip
 
 
@@ -115,7 +116,7 @@ def _counting(found: list[Add], *, larger: bool) -> Iterator[Condition]:
 def _covered(counts: Counted, plan: Plan) -> Iterator[Condition]:
     many = f"{counts.times + ' times ' if counts.times else ''}as many threads"
     yield Condition(holds=f"the old launch has a thread for all that is below {counts.bound}", state="check",
-                    why=f"the new one goes on until then, whatever its grid: {plan.grid[0]} blocks here")  # fmt: skip
+                    why=f"the new one goes on until then, whatever its grid: {plan.blocks:,} blocks here")  # fmt: skip
     if counts.times:
         yield Condition(holds=f"{counts.times} is above 0", state="check", why=f"rounds end by {many}")
 
@@ -125,7 +126,8 @@ def _planned(setting: Setting, kernel: Kernel, found: list[Add], counts: Counted
     launch = setting.launch
     assert launch is not None
     block = launch.block
-    if counts is not None and counts.free and launch.registers <= REGISTERS and block[0] < LARGE:
+    flat = launch.block[1] * launch.block[2] == 1
+    if counts is not None and counts.free and flat and launch.registers <= REGISTERS and block[0] < LARGE:
         block = (LARGE, 1, 1)
     threads = block[0] * block[1] * block[2]
     held = setting.occupancy(threads=threads)
@@ -150,8 +152,11 @@ def _launched(
     launch, (places, block, slots) = setting.launch, sides
     assert launch is not None
     if counts is not None:
-        blocks = min(-(-launch.grid[0] * launch.block[0] // block[0]), slots)
-        return Plan((blocks, 1, 1), block, places, Rounds("x", 0), blocks)
+        n = "xyz".index(counts.axis)
+        others = launch.blocks // launch.grid[n]
+        along = min(-(-launch.grid[n] * launch.block[n] // block[n]), max(1, slots // others))
+        grid = (along, *launch.grid[1:]) if not n else (launch.grid[0], along, launch.grid[2])
+        return Plan(grid, block, places, Rounds(counts.axis, 0), along * others)
     if max(launch.grid[1:]) == 1 and launch.blocks > slots and over_grid(kernel):
         return Plan((slots, 1, 1), block, places, Rounds("x", 0, once=True), slots)
     if launch.blocks <= slots:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterator, Mapping
 
@@ -10,11 +11,13 @@ from msgspec import structs
 from kscope.fixes.atomics.reading import Kernel, read
 from kscope.fixes.given.source import constants, evaluated
 from kscope.fixes.given.text import Text
-from kscope.fixes.order.alike import Side, alike, playable
+from kscope.fixes.order.alike import CONSTANT, Side, alike, memory_of
 from kscope.fixes.tables.bounds import Counted, counted
 from kscope.fixes.tables.texts import Add, Rounds, added, spans
 
-NUMBERS = ((403, 3), (130, 1), (29, 17))  # that parameters stand for, by turns
+BOUNDS, WHOLE, OTHERS = (403, 130, 29), (1, 3, 130, 403, 403), (0, 0, 1, 1)
+"""What parameters stand for: what ends the work, other whole numbers, and fractions."""
+TRIED, ENOUGH = 60, 4  # draws of them, and plays that are enough
 PLACES, THREADS, WORKERS = 64, 64, 2  # of a table, of a block that may be of any size, blocks that go on
 GRIDS = ((7, 1), (4, 3), (3, 5))
 
@@ -22,33 +25,37 @@ Sides = tuple[int, int, int]
 
 
 def same(
-    kernel: Kernel, name: str, rounds: Rounds, blocks: tuple[Sides, Sides],
+    kernel: Kernel, name: str, rounds: Rounds, grid: Sides, blocks: tuple[Sides, Sides],
     template: tuple[Mapping[str, str], Mapping[str, int]], *, fewer: bool,
 ) -> int:  # fmt: skip
     """How many results came out the same in all launches that can be played, with tables of fewer places and fewer
     blocks at once; 0 where one did not, or where no play shows that places in the tables and behind them are both asked
-    for. blocks: shapes of one, before and after; template: its types and
-    numbers. fewer: whether the new launch has fewer blocks."""
+    for. grid: of the launch; blocks: shapes of one, before and after; template: its types and numbers.
+    fewer: whether the new launch has fewer blocks."""
     types, given = template
     plain = _plain(kernel, name, types)
     found = added(plain, types) if plain is not None else []
     if plain is None or not found or rounds.axis == "z":
         return 0
-    counts = counted(plain, blocks[0][0]) if not rounds.once and not rounds.workers else None
+    counts = counted(plain, blocks[0], grid) if not rounds.once and not rounds.workers else None
     few = structs.replace(rounds, workers=min(WORKERS, rounds.workers))
-    compared = apart = 0
+    data = memory_of(plain, CONSTANT, {})  # below it: places in a table and behind it
+    results: list[tuple[int, bool]] = []
     for side, numbers in _tried(plain, counts, blocks[0], given):
-        if not playable(plain, side, numbers, {}):
-            continue
+        if not alike(plain, side, side, [numbers], data):
+            continue  # it cannot be played, or writes nothing
+        across, along = side.grid
+        less = (across, WORKERS) if rounds.axis == "y" else (WORKERS, along)
         new = structs.replace(side, block=(side.block[0] * (1 + (blocks[0] != blocks[1])), side.block[1]),
-                              grid=(WORKERS, 1) if fewer else side.grid)  # fmt: skip
+                              grid=less if fewer else side.grid)  # fmt: skip
         whole, *parts = (structs.replace(new, body=_body(plain, found, few, counts, part)) for part in ("", *LEFT_OUT))
-        came_out = alike(plain, side, whole, [numbers])
+        came_out = alike(plain, side, whole, [numbers], data)
         if not came_out:
             return 0
-        compared += came_out
-        apart += all(not alike(plain, side, part, [numbers]) for part in parts)
-    return compared if apart else 0
+        results.append((came_out, all(not alike(plain, side, part, [numbers], data) for part in parts)))
+        if len(results) >= ENOUGH and any(apart for _, apart in results):
+            break
+    return sum(count for count, _ in results) if any(apart for _, apart in results) else 0
 
 
 LEFT_OUT = ("end", "else")
@@ -68,19 +75,20 @@ def _tried(
 ) -> Iterator[tuple[Side, dict[str, int]]]:  # fmt: skip
     """The kernel in launches that it is played in, and the numbers that it is given."""
     body = kernel.text.code[kernel.opening : kernel.closing + 1]
-    free = counts.each == "blockDim.x" if counts is not None else "blockDim" in body
     flat = re.search(r"\b(?:threadIdx|blockDim)\s*\.\s*y\b", body) is None
+    free = counts.each.startswith("blockDim") if counts is not None else "blockDim" in body
     threads = (block[0], block[1]) if not free else (THREADS, 1) if flat else (THREADS // 2, 2)
-    names = [n for n, kind in kernel.parameters.items() if "*" not in kind]
-    for pair in NUMBERS:
-        one = counts is not None and counts.bound in names
-        numbers = {n: pair[n != counts.bound] if one and counts is not None else pair[k % 2]
-                   for k, n in enumerate(names)} | dict(given)  # fmt: skip
+    drawn = {n: OTHERS if re.search(r"float|double", kind) else WHOLE for n, kind in kernel.parameters.items()
+             if "*" not in kind}  # fmt: skip
+    ends, known = re.findall(r"\w+", counts.bound) if counts is not None else [], constants(kernel.lines)
+    draw = random.Random(len(body))
+    for n in range(TRIED):
+        numbers = {name: draw.choice(BOUNDS if name in ends else of) for name, of in drawn.items()} | dict(given)
         if counts is None:
-            for grid in GRIDS:
-                yield Side(body, grid, threads), numbers
-        elif bound := evaluated(counts.bound, {**constants(kernel.lines), **numbers}):
-            yield Side(body, (-(-bound // threads[0]), 1), threads), numbers
+            yield Side(body, GRIDS[n % len(GRIDS)], threads), numbers
+        elif bound := evaluated(counts.bound, {**known, **numbers}):
+            along = -(-bound // threads["xy".index(counts.axis)])
+            yield Side(body, (2, along) if counts.axis == "y" else (along, 1), threads), numbers
 
 
 def _body(kernel: Kernel, found: list[Add], rounds: Rounds, counts: Counted | None, without: str) -> str:
