@@ -144,6 +144,13 @@ def test_a_block_whose_size_the_text_says_stays() -> None:
     assert fix.parameters["places"] == 4096  # of 27 KB of a block, eight an SM
     assert "(long long)block_n * 256 < n;" in becomes(fix)
     assert fix.code == "count_global<<<1056, 256>>>(...);"
+    (said,) = printed(HEAD + PLAIN.replace("blockDim.x", "THREADS"), above="#define THREADS 256")
+    assert "(long long)block_n * 256 < n;" in becomes(said)
+    (other,) = printed(HEAD + PLAIN.replace("blockDim.x", "THREADS"), above="#define THREADS 128")
+    assert "< n; block_n" not in becomes(other)  # blocks have threads in common
+    own = "int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;\n  if (i < n && t < 64)"
+    (asks,) = printed(HEAD + PLAIN[PLAIN.index(";\n") :].replace(";\n  if (i < n)", own, 1))
+    assert "block.x" not in asks.parameters  # what the thread's number serves for else
     (bounded,) = printed((HEAD + PLAIN).replace("void count", "void __launch_bounds__(256) count"))
     assert "block.x" not in bounded.parameters
 

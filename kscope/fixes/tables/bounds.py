@@ -13,6 +13,7 @@ from kscope.fixes.atomics.reading import Kernel, uniform
 from kscope.fixes.given.source import constants, evaluated
 from kscope.fixes.given.text import closing, loops, plain, statement_end, strided
 from kscope.fixes.order.whole import declared
+from kscope.fixes.rows.function import constants as defined
 
 BLOCK = "block_n"
 _RETURNS = re.compile(r"\s*\{?\s*return\s*;\s*\}?\s*")
@@ -98,20 +99,29 @@ def _below(
     bound, times = match["bound"] + ")" * (match["bound"].count("(") - match["bound"].count(")")), match["times"] or ""
     if not all(uniform(kernel, x, at) and _whole(kernel, x) for x in (bound, times) if x):
         return None
-    return _of_blocks(kernel, plain(numbers[match["i"]], kernel.text.code[kernel.opening : at]), bound, times, side)
+    return _of_blocks(kernel, numbers[match["i"]], at, (bound, times), side)
 
 
-def _of_blocks(kernel: Kernel, start: str, bound: str, times: str, side: Side) -> Counted | None:
-    """The comparison of the first number of a block, where all its threads' are one behind the other."""
-    each = _each(start, constants(kernel.lines), side)
+def _of_blocks(kernel: Kernel, start: str, at: int, ends: tuple[str, str], side: Side) -> Counted | None:
+    """The comparison of the first number of a block, where all its threads' are one behind the other. at: where it is
+    compared; ends: what with, and what it is multiplied with."""
+    bound, times = ends
+    own = all(kernel.body.count(word) == start.count(word) == 1 for word in ("threadIdx", "blockDim"))
+    start = plain(start, kernel.text.code[kernel.opening : at])
+    each = _each(start, numbers_of(kernel), side)
     if each is None:
         return None
     per, factor = each
     by = f" * {factor}" if factor > 1 else ""
-    free = per == "blockDim.x" and all(kernel.body.count(w) == 1 for w in ("threadIdx", "blockDim"))
+    free = per == "blockDim.x" and own
     test = f"(long long){BLOCK} * {per}{by}{f' * {times}' if times else ''} < "
     whole = bound if re.fullmatch(r"\w+", bound) else f"({bound})"
     return Counted(side.axis, test + whole, bound, times, per, free and not _bounded(kernel))
+
+
+def numbers_of(kernel: Kernel) -> dict[str, int]:
+    """Whole numbers that the kernel's file names."""
+    return {**constants(kernel.lines), **defined(kernel.lines, kernel.body)}
 
 
 def _bounded(kernel: Kernel) -> bool:

@@ -13,7 +13,7 @@ from kscope.fixes.atomics.targets import lanes, outside
 from kscope.fixes.given.conditions import not_written, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import shape, spans_edited
-from kscope.fixes.tables.bounds import Counted, counted, over_grid
+from kscope.fixes.tables.bounds import Counted, counted, numbers_of, over_grid
 from kscope.fixes.tables.played import same
 from kscope.fixes.tables.texts import Add, Rounds, added, bytes_alone, of_template, spans, turns
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
@@ -49,7 +49,8 @@ def fixes(asked: Asked) -> list[Fix]:
     plan = _planned(setting, kernel, found, counts, adds)
     if plan is None:
         return []
-    played = same(kernel, setting.name, plan.rounds, launch.grid, (launch.block, plan.block), (types, numbers),
+    played = same(kernel, setting.name, plan.rounds, launch.grid, (launch.block, plan.block),
+                  (types, {**numbers_of(kernel), **numbers}),
                   fewer=plan.grid != launch.grid)
     edits = spans_edited(setting, kernel.text, spans(kernel, found, plan.places, plan.rounds, counts))
     return [_fix(asked, found, plan, counts, edits, (played, adds))] if edits and played else []

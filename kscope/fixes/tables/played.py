@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import structs
 
 from kscope.fixes.atomics.reading import Kernel, read
-from kscope.fixes.given.source import constants, evaluated
+from kscope.fixes.given.source import evaluated
 from kscope.fixes.given.text import Text
 from kscope.fixes.order.alike import CONSTANT, Side, alike, memory_of
 from kscope.fixes.tables.bounds import Counted, counted
@@ -80,13 +80,13 @@ def _tried(
     threads = (block[0], block[1]) if not free else (THREADS, 1) if flat else (THREADS // 2, 2)
     drawn = {n: OTHERS if re.search(r"float|double", kind) else WHOLE for n, kind in kernel.parameters.items()
              if "*" not in kind}  # fmt: skip
-    ends, known = re.findall(r"\w+", counts.bound) if counts is not None else [], constants(kernel.lines)
+    ends = re.findall(r"\w+", counts.bound) if counts is not None else []
     draw = random.Random(len(body))
     for n in range(TRIED):
         numbers = {name: draw.choice(BOUNDS if name in ends else of) for name, of in drawn.items()} | dict(given)
         if counts is None:
             yield Side(body, GRIDS[n % len(GRIDS)], threads), numbers
-        elif bound := evaluated(counts.bound, {**known, **numbers}):
+        elif bound := evaluated(counts.bound, numbers):
             along = -(-bound // threads["xy".index(counts.axis)])
             yield Side(body, (2, along) if counts.axis == "y" else (along, 1), threads), numbers
 

@@ -25,7 +25,7 @@ DEEPEST = 4  # names that stand for others that an index is made of
 _ONE = re.compile(r"(?:\(\s*[\w ]+\s*\)\s*|\w+\()?\(?1(?:\.0*)?(?:[uUlL]*|[fF])\)*")
 _MEETS = re.compile(
     r"__shared__|\b__sync\w*|\b__\w+_sync\b|\b__activemask\b|\b(?:static|clock\w*|do|throw|printf|assert)\b"
-    r"|#(?!\s*pragma\s+unroll)|\[\s*[&=]\s*\]"
+    r"|#(?!\s*pragma\s+unroll)|\[\s*[&=]\s*\]|\b(?:block|thread)Idx\b(?!\s*\.\s*[xyz]\b)"
 )
 _TARGET = re.compile(r"&\s*(?P<name>\w+)\s*\[(?P<at>.*)\]|(?P<moved>\w+)\s*\+(?P<by>.*)", re.S)
 _POINTED = re.compile(r"([\w ]+?) \* ?(?:(?:__restrict__|__restrict) ?)*")
