@@ -164,7 +164,6 @@ def test_a_block_whose_size_the_text_says_stays() -> None:
         ("atomicAdd(&bins[x[i]], 1)", "{ int* b = bins; atomicAdd(&b[x[i]], 1); }"),  # another name
         ("atomicAdd(&bins[x[i]], 1)", "{ atomicAdd(&bins[x[i]], 1); atomicMax(&bins[x[i]], 1); }"),
         ("atomicAdd(&bins[x[i]], 1)", "atomicExch(&bins[x[i]], 1)"),
-        ("atomicAdd(&bins[x[i]], 1)", "atomicAdd(&bins[x[i] & 31], 1)"),  # nothing is behind the table
         ("atomicAdd(&bins[x[i]], 1)", "{ int at = i / 100; atomicAdd(&bins[at], 1); }"),  # a block's own places
         ("atomicAdd(&bins[x[i]], 1)", "atomicAdd(&bins[blockIdx.x * 9 + x[i]], 1)"),
         ("if (i < n)", "__syncthreads(); if (i < n)"),
@@ -212,6 +211,16 @@ def test_ones_are_counted_in_whole_numbers(kind: str, one: str) -> None:
     assert bool(rounded) == (kind != "unsigned long long")
     # Sums of other numbers wait in shared memory as well (a loop of compare-and-swap).
     assert not printed(text.replace(f"{one})", "x[i])"))
+
+
+@pytest.mark.parametrize(("at", "places"), [("x[i] & 31", 32), ("(x[i] >> 3) & 1023", 1024), ("x[i] / 32 & 511", 512)])
+def test_a_masked_index_needs_no_more(at: str, places: int) -> None:
+    (fix,) = printed(HEAD + PLAIN.replace("x[i]", at).replace("i < n)", "i < n && x[i] > 2)"))
+    assert fix.parameters["places"] == places
+    assert not any(c.holds.startswith("most places") for c in fix.conditions)
+    by_name = f"{{ int b = {at}; atomicAdd(&bins[b], 1); }}"
+    (named,) = printed(HEAD + PLAIN.replace("atomicAdd(&bins[x[i]], 1);", by_name))
+    assert named.parameters["places"] == places
 
 
 def test_too_few_adds_a_block() -> None:

@@ -38,7 +38,7 @@ def fixes(asked: Asked) -> list[Fix]:
     name, index = target[1], target[2].strip()
     kind = re.search(rf"\b({_TYPES})\s*\*\s*(?:__restrict__\s+)?{name}\b", code)
     lines = setting.lines(text.file)
-    count = _range(index, constants(lines))
+    count = masked(index, constants(lines))
     per = index_of(once["start"], "")
     if kind is None or count is None or per is None or len(re.findall(rf"\b{name}\b", code)) != 2:
         return []
@@ -131,7 +131,7 @@ def _spans(
     ]  # fmt: skip
 
 
-def _range(index: str, known: dict[str, int]) -> int | None:
+def masked(index: str, known: dict[str, int]) -> int | None:
     """Entries that a masked index reaches: `.. & 63`, of an integer; None where the text does not say it."""
     match = re.search(r"&\s*(\w+)$", index)
     mask = evaluated(match[1], known) if match is not None else None

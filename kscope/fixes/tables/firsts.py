@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.fixes.atomics.reading import Kernel, kernel_of
 from kscope.fixes.atomics.targets import lanes, outside
@@ -15,11 +15,11 @@ from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import shape, spans_edited
 from kscope.fixes.tables.bounds import Counted, counted, numbers_of, over_grid
 from kscope.fixes.tables.played import same
-from kscope.fixes.tables.texts import Add, Rounds, added, bytes_alone, of_template, spans, turns
+from kscope.fixes.tables.texts import Add, Rounds, added, of_template, reach, spans, turns
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 STATIC = 48 << 10  # bytes of shared memory that a block may declare (CUDA C++ Programming Guide)
-LEAST, BYTES = 256, 256  # places of a table at least: one for each value of a byte (judged)
+LEAST = 256  # places of a table at least, where an index may say more: one for each value of a byte (judged)
 MANY = 2  # adds of a block for each place of its table: clearing it and adding it up is less than they are (judged)
 LARGE, REGISTERS = 1024, 40  # threads of a block, and registers that leave an SM two such blocks (of 65,536)
 SIZE = 4  # bytes of a place
@@ -27,13 +27,15 @@ HOT = "lts__t_sectors.max"  # the finding's evidence that few places take most o
 
 
 class Plan(Struct, frozen=True):
-    """The launch as it will be, places of a table, and how the blocks go over those of the old launch."""
+    """The launch as it will be, places of a table, and how the blocks go over those of the old launch. whole: whether
+    the index says no others."""
 
     grid: tuple[int, ...]
     block: tuple[int, int, int]
     places: int
     rounds: Rounds
     blocks: int
+    whole: bool = False
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -50,7 +52,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if plan is None:
         return []
     played = same(kernel, setting.name, plan.rounds, launch.grid, (launch.block, plan.block),
-                  (types, {**numbers_of(kernel), **numbers}),
+                  (types, {**numbers_of(kernel), **numbers}), plan.places,
                   fewer=plan.grid != launch.grid)
     edits = spans_edited(setting, kernel.text, spans(kernel, found, plan.places, plan.rounds, counts))
     return [_fix(asked, found, plan, counts, edits, (played, adds))] if edits and played else []
@@ -85,6 +87,7 @@ def _fix(
             reads(f"{listed}: named in the atomics alone", "nothing else in the kernel loads or stores it"),
             reads("all threads of a block get to the barriers", "whoever has nothing to do goes on to them"),
             *not_written(setting.code, loads),
+            reads(f"every place is below {plan.places:,}", "a mask or a byte says it") if plan.whole else
             Condition(holds=f"most places are below {plan.places:,}", state="check",
                       why="those above are added to in global memory: the same result, and less gain"),
             *_counting(found, larger=plan.block != launch.block),
@@ -133,16 +136,18 @@ def _planned(setting: Setting, kernel: Kernel, found: list[Add], counts: Counted
     threads = block[0] * block[1] * block[2]
     held = setting.occupancy(threads=threads)
     tables = len({one.name for one in found})
-    most = BYTES if all(bytes_alone(kernel, one) for one in found) else STATIC // SIZE // tables
+    reached = [reach(kernel, one) for one in found]
+    room = STATIC // SIZE // tables
+    most = min(room, max(one or room for one in reached))
     if held is None or launch.blocks <= 1:
         return None
-    for places in (1 << n for n in range(most.bit_length() - 1, LEAST.bit_length() - 2, -1)):
+    for places in (1 << n for n in range(most.bit_length() - 1, min(most, LEAST).bit_length() - 2, -1)):
         with_them = setting.occupancy(threads=threads, more_shared=places * SIZE * tables)
         if with_them is None or with_them.warps < held.warps:
             continue
         plan = _launched(setting, kernel, (places, block, with_them.blocks * setting.sms), counts)
         if plan is not None and adds >= MANY * places * tables * plan.blocks:
-            return plan
+            return structs.replace(plan, whole=all(n is not None and n <= places for n in reached))
     return None
 
 

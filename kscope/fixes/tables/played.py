@@ -11,14 +11,15 @@ from msgspec import structs
 from kscope.fixes.atomics.reading import Kernel, read
 from kscope.fixes.given.source import evaluated
 from kscope.fixes.given.text import Text
-from kscope.fixes.order.alike import CONSTANT, Side, alike, memory_of
+from kscope.fixes.order.alike import CELLS, CONSTANT, Side, alike, memory_of
 from kscope.fixes.tables.bounds import Counted, counted
 from kscope.fixes.tables.texts import Add, Rounds, added, spans
 
 BOUNDS, WHOLE, OTHERS = (403, 130, 29), (1, 3, 130, 403, 403), (0, 0, 1, 1)
 """What parameters stand for: what ends the work, other whole numbers, and fractions."""
-TRIED, ENOUGH = 60, 4  # draws of them, and plays that are enough
-PLACES, THREADS, WORKERS = 64, 64, 2  # of a table, of a block that may be of any size, blocks that go on
+TRIED, ENOUGH, MOST = 60, 4, 12  # draws of them, plays that are enough, and that are tried
+BELOW = (CONSTANT, CELLS // 2)  # what arrays hold: places in a table and behind it
+PLACES, THREADS, WORKERS = 64, 64, 2  # of a table at most, of a block that may be of any size, blocks that go on
 GRIDS = ((7, 1), (4, 3), (3, 5))
 
 Sides = tuple[int, int, int]
@@ -26,12 +27,13 @@ Sides = tuple[int, int, int]
 
 def same(
     kernel: Kernel, name: str, rounds: Rounds, grid: Sides, blocks: tuple[Sides, Sides],
-    template: tuple[Mapping[str, str], Mapping[str, int]], *, fewer: bool,
+    template: tuple[Mapping[str, str], Mapping[str, int]], places: int,
+    *, fewer: bool,
 ) -> int:  # fmt: skip
     """How many results came out the same in all launches that can be played, with tables of fewer places and fewer
     blocks at once; 0 where one did not, or where no play shows that places in the tables and behind them are both asked
-    for. grid: of the launch; blocks: shapes of one, before and after; template: its types and numbers.
-    fewer: whether the new launch has fewer blocks."""
+    for. grid: of the launch; blocks: shapes of one, before and after; template: its types and numbers; places: of a
+    table. fewer: whether the new launch has fewer blocks."""
     types, given = template
     plain = _plain(kernel, name, types)
     found = added(plain, types) if plain is not None else []
@@ -39,23 +41,30 @@ def same(
         return 0
     counts = counted(plain, blocks[0], grid) if not rounds.once and not rounds.workers else None
     few = structs.replace(rounds, workers=min(WORKERS, rounds.workers))
-    data = memory_of(plain, CONSTANT, {})  # below it: places in a table and behind it
+    size = min(PLACES, max(1, places // 2))
+    bodies = [_body(plain, found, size, few, counts, part) for part in ("", *LEFT_OUT)]
+    drawn = [memory_of(plain, below, {}) for below in BELOW]
     results: list[tuple[int, bool]] = []
-    for side, numbers in _tried(plain, counts, blocks[0], given):
+    for turn, (side, numbers) in enumerate(_tried(plain, counts, blocks[0], given)):
+        data = drawn[turn % len(drawn)]
         if not alike(plain, side, side, [numbers], data):
             continue  # it cannot be played, or writes nothing
-        across, along = side.grid
-        less = (across, WORKERS) if rounds.axis == "y" else (WORKERS, along)
-        new = structs.replace(side, block=(side.block[0] * (1 + (blocks[0] != blocks[1])), side.block[1]),
-                              grid=less if fewer else side.grid)  # fmt: skip
-        whole, *parts = (structs.replace(new, body=_body(plain, found, few, counts, part)) for part in ("", *LEFT_OUT))
-        came_out = alike(plain, side, whole, [numbers], data)
+        new = _less(side, rounds.axis, larger=blocks[0] != blocks[1], fewer=fewer)
+        came_out, *parts = (alike(plain, side, structs.replace(new, body=x), [numbers], data) for x in bodies)
         if not came_out:
             return 0
-        results.append((came_out, all(not alike(plain, side, part, [numbers], data) for part in parts)))
-        if len(results) >= ENOUGH and any(apart for _, apart in results):
+        results.append((came_out, not any(parts)))
+        if len(results) >= (ENOUGH if any(apart for _, apart in results) else MOST):
             break
     return sum(count for count, _ in results) if any(apart for _, apart in results) else 0
+
+
+def _less(side: Side, axis: str, *, larger: bool, fewer: bool) -> Side:
+    """The launch with blocks twice as large, and few of them along an axis, where there are to be such."""
+    across, along = side.grid
+    less = (across, WORKERS) if axis == "y" else (WORKERS, along)
+    block = (side.block[0] * (2 if larger else 1), side.block[1])
+    return structs.replace(side, block=block, grid=less if fewer else side.grid)
 
 
 LEFT_OUT = ("end", "else")
@@ -91,8 +100,10 @@ def _tried(
             yield Side(body, (2, along) if counts.axis == "y" else (along, 1), threads), numbers
 
 
-def _body(kernel: Kernel, found: list[Add], rounds: Rounds, counts: Counted | None, without: str) -> str:
+def _body(
+    kernel: Kernel, found: list[Add], places: int, rounds: Rounds, counts: Counted | None, without: str
+) -> str:  # fmt: skip
     code = kernel.text.code
-    for start, end, new in sorted(spans(kernel, found, PLACES, rounds, counts, without), reverse=True):
+    for start, end, new in sorted(spans(kernel, found, places, rounds, counts, without), reverse=True):
         code = code[:start] + new + code[end:]
     return code[kernel.opening : code.rstrip().rfind("}") + 1]

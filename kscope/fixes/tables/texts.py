@@ -15,12 +15,14 @@ from kscope.fixes.atomics.targets import NAMES
 from kscope.fixes.given.rewrite import Call, calls_of
 from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Span, by_lines, closing, plain, statement_end
-from kscope.fixes.tables.bounds import BLOCK, Counted
+from kscope.fixes.memory.aggregate import masked
+from kscope.fixes.tables.bounds import BLOCK, Counted, numbers_of
 
 FUNCTIONS = ("atomicAdd", "atomicMax", "atomicMin")
 KINDS = ("int", "unsigned")  # that an SM adds to in shared memory without a loop (ATOMS in sm_90's code)
 COUNTED = ("unsigned long long", "float", "double")  # that ones are added to, which such a number counts
 AT, PLACE = "at_n", "place_n"
+BYTES = 256  # values of a byte
 DEEPEST = 4  # names that stand for others that an index is made of
 _ONE = re.compile(r"(?:\(\s*[\w ]+\s*\)\s*|\w+\()?\(?1(?:\.0*)?(?:[uUlL]*|[fF])\)*")
 _MEETS = re.compile(
@@ -132,14 +134,16 @@ def turns(kernel: Kernel) -> bool:
     return plainly and not inside and not written
 
 
-def bytes_alone(kernel: Kernel, one: Add) -> bool:
-    """Whether an index is an element of an array of unsigned bytes."""
-    made = re.findall(rf"\b{one.at}\s*=\s*([^;,]*)[;,]", kernel.body) if re.fullmatch(r"\w+", one.at) else [one.at]
+def reach(kernel: Kernel, one: Add) -> int | None:
+    """How many places an index may say, where it is masked or an element of an array of unsigned bytes."""
+    made = re.findall(rf"\b{one.at}\s*=(?!=)\s*([^;,]*)[;,]", kernel.body) if re.fullmatch(r"\w+", one.at) else [one.at]
     if len(made) != 1 or (made[0] != one.at and changed(kernel.body, one.at) != 1):
-        return False
+        return None
     loaded = re.fullmatch(r"(?:\(\s*(?:int|unsigned)\s*\)\s*)?(\w+)\s*\[(.*)\]", made[0].strip(), re.S)
     whole = loaded is not None and closing(f"{loaded[2]}]", 0) == len(loaded[2])
-    return loaded is not None and whole and _BYTE.fullmatch(kernel.parameters.get(loaded[1], "")) is not None
+    if loaded is not None and whole and _BYTE.fullmatch(kernel.parameters.get(loaded[1], "")):
+        return BYTES
+    return masked(made[0].strip(), numbers_of(kernel))
 
 
 def spans(
