@@ -9,6 +9,7 @@ from msgspec import structs
 
 from kscope.engine.code.fixing import subjects
 from kscope.fixes.given.setting import Asked
+from kscope.fixes.memory.aggregate import masked
 from kscope.fixes.tables.firsts import fixes
 from kscope.model.contract.fixes import Fix
 from tests.support.reports import fixture
@@ -221,6 +222,12 @@ def test_a_masked_index_needs_no_more(at: str, places: int) -> None:
     by_name = f"{{ int b = {at}; atomicAdd(&bins[b], 1); }}"
     (named,) = printed(HEAD + PLAIN.replace("atomicAdd(&bins[x[i]], 1);", by_name))
     assert named.parameters["places"] == places
+
+
+@pytest.mark.parametrize("at", ["x[i] | i & 31", "x[i] ^ n & 31", "n ? x[i] : i & 31", "(x[i] + 3) & n"])
+def test_a_mask_of_a_part_is_none(at: str) -> None:
+    assert masked(at, {"n": 30}) is None
+    assert masked("(a | b) & n", {"n": 31}) == 32
 
 
 def test_too_few_adds_a_block() -> None:

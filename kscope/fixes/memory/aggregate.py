@@ -135,5 +135,10 @@ def masked(index: str, known: dict[str, int]) -> int | None:
     """Entries that a masked index reaches: `.. & 63`, of an integer; None where the text does not say it."""
     match = re.search(r"&\s*(\w+)$", index)
     mask = evaluated(match[1], known) if match is not None else None
-    depth = sum((c in "([") - (c in ")]") for c in index[: match.start()]) if match is not None else 1
-    return mask + 1 if mask is not None and not depth and mask & (mask + 1) == 0 else None
+    if match is None or mask is None or mask & (mask + 1):
+        return None
+    depth, loose = 0, False
+    for c in index[: match.start()]:
+        depth += (c in "([") - (c in ")]")
+        loose = loose or (not depth and c in "|^?:,=")  # what binds less than the mask does
+    return None if depth or loose else mask + 1
