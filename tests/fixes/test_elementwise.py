@@ -276,6 +276,7 @@ def test_members_of_a_structure_are_no_elements(
     op = SimpleNamespace(space="global", access="store", bytes=4)
     code = SimpleNamespace(classes=[op], ran=list, where=lambda asked: [0] if asked(None, op) else [])
     setting = SimpleNamespace(code=code, sites=lambda i: [("k.cu" if line < 9 else "other.h", line)])
-    one = SimpleNamespace(rows=[SimpleNamespace(kind=kind)], body=(text.code.index("out[i]"), text.code.index(";\n}")))
+    body = (text.code.index("out[i]"), text.code.index(";\n}"))
+    one = SimpleNamespace(rows=[SimpleNamespace(kind=kind)], body=body, handed=())
     beside = [0] if stride == op.bytes else []
     assert accesses.whole(setting, text, one, beside, {}) == taken  # type: ignore[arg-type]

@@ -19,7 +19,10 @@ Span = tuple[int, int, str]
 LONGEST, WIDEST = 16 * 1024, 1000
 """Characters of a kernel's text and of a line of it: the text is whoever's, and patterns take their square at worst."""
 
-_CAST = re.compile(r"\(\s*(?:size_t|unsigned|int|long long|unsigned int|uint32_t|int64_t|long)\s*\)")
+_CAST = re.compile(
+    r"\(\s*(?:size_t|unsigned|int|(?:unsigned )?long long|unsigned int|u?int(?:32|64)(?:_t)?|long)\s*\)"
+    r"|\bstatic_cast\s*<\s*(?:size_t|unsigned|int|long long|u?int(?:32|64)(?:_t)?)\s*>(?=\s*\()"
+)
 _SUFFIX = re.compile(r"(?<=\d)[uU]?[lL]{0,2}\b")
 _INDEX = re.compile(r"^blockIdx\.x\*(?P<per>[\w.]+)\+threadIdx\.x$|^threadIdx\.x\+blockIdx\.x\*(?P<per2>[\w.]+)$")
 _WARPS = re.compile(r"^blockIdx\.x\*(?P<per>\w+)\+threadIdx\.x/32$")

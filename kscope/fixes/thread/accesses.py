@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from kscope.features.lanes.strides import lane_stride
 from kscope.features.patterns.loop_parallelism import rounds_side_by_side
 from kscope.features.sass.columns import total
+from kscope.features.sass.slices import pointer
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.text import Text
 from kscope.fixes.memory.neighbours import MOST, WIDEST
+from kscope.fixes.thread.callees import NONE, Callees
 from kscope.fixes.thread.element_types import width
 from kscope.fixes.thread.elements import Elements
 
@@ -50,7 +52,9 @@ def made_by(setting: Setting, text: Text, one: Elements, beside: list[int]) -> l
     return sorted({*called, *(i for i in beside if on(i, lines))})
 
 
-def whole(setting: Setting, text: Text, one: Elements, beside: list[int], types: Mapping[str, str]) -> bool:
+def whole(
+    setting: Setting, text: Text, one: Elements, beside: list[int], types: Mapping[str, str], calls: Callees = NONE
+) -> bool:  # fmt: skip
     """Whether elements are read and written by one access each, where the name of a type does not say how wide it is:
     a structure's members stand apart, and several structures are no size of an access."""
     if all(width(row.kind, types) for row in one.rows):
@@ -59,6 +63,11 @@ def whole(setting: Setting, text: Text, one: Elements, beside: list[int], types:
     here = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
     kernel = set(range(text.first, text.first + text.code.count("\n") + 1)) - set(lines)
     others = {i for i in here if any(f == text.file and n in kernel for f, n in setting.sites(i))}
+    handed = {function for function, _ in one.handed}
+    bases = {pointer(code, i) for i in beside if handed}
+    for i in here:
+        if any(calls.holds(handed, *site) for site in setting.sites(i)) and pointer(code, i) not in {None, *bases}:
+            others.add(i)  # through the pointer that it was handed
     return all(i in others or i in beside or code.classes[i].bytes >= WIDEST for i in here)
 
 

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.fixes.atomics.reading import changed
 from kscope.fixes.given.text import Loop, closing, loops, plain, statement_end
+from kscope.fixes.thread.callees import NONE, Callees
+from kscope.fixes.thread.directives import ways
 from kscope.fixes.thread.side_by_side import STRANGE, Row, rows_of
 
 _TYPE = (
@@ -41,20 +43,46 @@ class Elements(Struct, frozen=True):
     rows: tuple[Row, ...]
     step: str = ""
     sums: tuple[str, ...] = ()
+    handed: tuple[tuple[str, str], ...] = ()
+    """Functions that may write elsewhere, each with the pointer that it is handed."""
+    apart: tuple[str, ...] = ()
+    """Places of the arrays that the rest of the kernel uses, and that are no elements."""
 
 
-def elements(code: str) -> Iterator[Elements]:
-    """All that a kernel's text holds."""
+def elements(code: str, calls: Callees = NONE) -> Iterator[Elements]:
+    """All that a kernel's text holds, in whichever way the preprocessor takes it."""
+    first, *others = [list(_elements(one, calls)) for one in ways(code)]
+    for other in others:
+        alike = len(first) == len(other)
+        both = [_both(a, b) for a, b in zip(first, other, strict=True)] if alike else []
+        first = [one for one in both if one is not None]
+    yield from first
+
+
+def _both(a: Elements, b: Elements) -> Elements | None:
+    """What holds in two ways to take a text, if they are the same but for where they use the arrays."""
+    rows = {(r.name, r.at): r for r in b.rows}
+    used = [structs.replace(r, spans=()) for r in a.rows]
+    if sorted(used, key=str) != sorted((structs.replace(r, spans=()) for r in b.rows), key=str):
+        return None
+    if structs.replace(a, rows=(), handed=()) != structs.replace(b, rows=(), handed=()):
+        return None
+    spans = [tuple(sorted({*r.spans, *rows[r.name, r.at].spans})) for r in a.rows]
+    merged = tuple(structs.replace(r, spans=s) for r, s in zip(a.rows, spans, strict=True))
+    return structs.replace(a, rows=merged, handed=tuple(dict.fromkeys([*a.handed, *b.handed])))
+
+
+def _elements(code: str, calls: Callees) -> Iterator[Elements]:
     opened = code.find("{")
     if opened < 0:
         return
-    yield from _of_loops(code, opened)
-    one = _of_threads(code, opened)
+    yield from _of_loops(code, opened, calls)
+    one = _of_threads(code, opened, calls)
     if one is not None:
         yield one
 
 
-def _of_threads(code: str, opened: int) -> Elements | None:
+def _of_threads(code: str, opened: int, calls: Callees) -> Elements | None:
     """One element a thread."""
     inside = code[opened:]
     for made in _DECLARED.finditer(code, opened):
@@ -71,12 +99,13 @@ def _of_threads(code: str, opened: int) -> Elements | None:
         between = code[made.end() : guard[0]]
         if re.search(rf"\b{name}\b", re.sub(r"\bassert\s*\([^;]*;", "", between)) or STRANGE.search(between):
             return None
-        rows = rows_of(code, body, name)
-        if rows is None or rows[1]:
+        found_rows = rows_of(code, body, name, calls)
+        if found_rows is None or found_rows.sums or found_rows.apart:
             return None
         kind = re.sub(r"\bconst\s+", "", made["type"])
         place = (made.start(), made.end())
-        return Elements(shape, kind, name, made["from"].strip(), bound, others, place, guard, body, rows[0])
+        return Elements(shape, kind, name, made["from"].strip(), bound, others, place, guard, body, found_rows.rows,
+                        handed=found_rows.handed)
     return None
 
 
@@ -86,7 +115,7 @@ def _alias(inside: str, name: str) -> bool:
     return len(again) == 2 and any(m.start("from") <= again[1] < m.end("from") for m in _DECLARED.finditer(inside))
 
 
-def _of_loops(code: str, opened: int) -> Iterator[Elements]:
+def _of_loops(code: str, opened: int, calls: Callees) -> Iterator[Elements]:
     """Rounds of a loop over the threads of the block or of the grid."""
     for loop in [*loops(code), *_named_loops(code, opened)]:
         before = code[: loop.span[0]].rstrip()
@@ -95,11 +124,11 @@ def _of_loops(code: str, opened: int) -> Iterator[Elements]:
             continue
         if changed(code[slice(*loop.body)], loop.name) or re.search(r"\w\s*\(", loop.end) or "," in loop.step:
             continue
-        rows = rows_of(code, loop.body, loop.name)
+        rows = rows_of(code, loop.body, loop.name, calls)
         if rows is not None:
             yield Elements(
-                "loop", loop.kind, loop.name, loop.start, loop.end, "", loop.span, loop.span, loop.body, rows[0], step,
-                rows[1],
+                "loop", loop.kind, loop.name, loop.start, loop.end, "", loop.span, loop.span, loop.body, rows.rows,
+                step, rows.sums, rows.handed, rows.apart,
             )  # fmt: skip
 
 

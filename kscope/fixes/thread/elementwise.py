@@ -4,7 +4,7 @@ starts at a multiple of it; one by one where they do not, and for what is left o
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
 
@@ -14,6 +14,7 @@ from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Span, Text, by_lines, kernel_text, plain, shape, spans_edited
 from kscope.fixes.memory.neighbours import SEVERAL
 from kscope.fixes.thread.accesses import all_of, elements_at_once, fewer, made_by, narrow, whole, widest
+from kscope.fixes.thread.callees import Callees, callees
 from kscope.fixes.thread.element_types import instantiated
 from kscope.fixes.thread.elements import Elements, elements
 from kscope.fixes.thread.launched import elsewhere, launched
@@ -41,7 +42,9 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     beside = narrow(setting)
     types = instantiated("\n".join(setting.lines(text.file)[: text.first - 1]), setting.instance)
-    found = [x for one in elements(text.code) if (x := _taken(setting, text, one, beside, types)) is not None]
+    calls = callees(setting, text.code)
+    every = elements(text.code, calls)
+    found = [x for one in every if (x := _taken(setting, text, one, beside, types, calls)) is not None]
     loops = [x for x in found if x.one.shape == "loop"]
     at = {x.pc for x in asked.finding.locations}
     for taken in [*([loops] if len(loops) > 1 else []), *([x] for x in found)]:
@@ -49,16 +52,16 @@ def fixes(asked: Asked) -> list[Fix]:
         if at and not any(setting.code[i].pc in at for i in mine):
             continue
         if (fix := _fix(asked, text, taken)) is not None:
-            every = taken[0].one.shape != "loop" or all_of(setting, mine, beside)
-            return [fix if every else structs.replace(fix, price=None)]
+            priced = taken[0].one.shape != "loop" or all_of(setting, mine, beside)
+            return [fix if priced else structs.replace(fix, price=None)]
     return []
 
 
 def _taken(
-    setting: Setting, text: Text, one: Elements, beside: list[int], types: Mapping[str, str]
+    setting: Setting, text: Text, one: Elements, beside: list[int], types: Mapping[str, str], calls: Callees
 ) -> _Taken | None:  # fmt: skip
     mine = made_by(setting, text, one, beside)
-    if not mine or not whole(setting, text, one, beside, types):
+    if not mine or not whole(setting, text, one, beside, types, calls):
         return None
     count = most = elements_at_once(one, types, widest(setting, mine))
     if one.shape == "loop":
@@ -142,7 +145,26 @@ def _asked_of_reader(code: str, taken: Sequence[_Taken], names: Sequence[str]) -
         *([Condition(holds=kept[0], state="check", why=kept[1])] if any(x.one.sums for x in taken) else []),
         *([Condition(holds=overlap, state="check", why="an element is read before its neighbours are written")]
           if outs and others else []),
+        *(reads(f"{place} is none of the elements", "all threads read it, and wait for none, before one would write it")
+          for x in taken for place in x.one.apart),
+        *_handed(code, taken, names),
     ]  # fmt: skip
+
+
+def _handed(code: str, taken: Sequence[_Taken], names: Sequence[str]) -> Iterator[Condition]:
+    """Of functions that write through a pointer that they are handed."""
+    head = code[: code.find("{")]
+    alone = all(re.search(rf"\b__restrict(?:__)?\s+{n}\b", head) for n in names)
+    for function, array in dict.fromkeys(pair for x in taken for pair in x.one.handed):
+        apart = f"what {function} changes through {array} is no element of {', '.join(names)}"
+        yield (
+            reads(apart, "__restrict__") if alone
+            else Condition(holds=apart, state="check", why="they are read before it is called")
+        )  # fmt: skip
+        yield Condition(
+            holds=f"in which order {function} is called for the elements does not matter", state="check",
+            why="one thread calls it for its elements in their order, where threads did in any",
+        )  # fmt: skip
 
 
 def _for(code: str, one: Elements) -> bool:
@@ -223,7 +245,9 @@ def _done(body: str, one: Elements, rows: tuple[Row, ...], k: str) -> str:
         pieces[:0] = [new, _moved(body[end:ends], one.name, k)]
         ends = start
     text = _moved(body[:ends], one.name, k) + "".join(pieces)
-    return text if text.startswith("{") else f"{{ {text.strip()} }}"
+    if text.startswith("{"):
+        return text
+    return f"{{\n{text}\n}}" if "#" in text else f"{{ {text.strip()} }}"
 
 
 def _moved(text: str, name: str, k: str) -> str:

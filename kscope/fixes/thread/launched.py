@@ -39,6 +39,8 @@ def elsewhere(one: Elements, code: str, words: tuple[str, ...]) -> bool:
     """Whether what is another number with the new launch serves for more than the element's."""
     text = code[code.find("{") : one.declared[0]] + code[one.declared[1] :]
     for made in re.finditer(r"\b(?:[A-Za-z_]\w*\s+)+([A-Za-z_]\w*)\s*=(?!=)[^;,]*;", text):
+        if one.shape == "loop" and one.start == made[1]:  # one thread asks so, whatever the launch
+            text = re.sub(rf"(?<![\w.>&|]){made[1]}\s*==\s*0\b", "0", text)
         once = len(re.findall(rf"(?<![\w.>]){made[1]}\b", text)) == 1
         if once and re.search(rf"\b{made[1]}\b", f"{one.start} {one.step}"):
             text = text.replace(made[0], "")

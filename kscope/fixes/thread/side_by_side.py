@@ -14,6 +14,8 @@ from kscope.fixes.atomics.reading import MODIFIED, changed
 from kscope.fixes.given.source import evaluated, split_declarators
 from kscope.fixes.given.text import closing, statement_end
 from kscope.fixes.thread.branches import asked_alike, certain, given_before, in_each_branch
+from kscope.fixes.thread.callees import CALLED, NONE, Callees, handed_to, taker
+from kscope.fixes.thread.read_by_all import read_by_all
 
 LONGEST = 1500  # characters of what is done to an element, which then stands there twice (judged)
 SEEDS = range(6)  # of the numbers that names stand for where an index is looked at
@@ -32,7 +34,8 @@ _BROUGHT = re.compile(
 _ACCESS = re.compile(r"(?<![\w.>])(?P<name>[A-Za-z_]\w*)\s*\[(?P<at>[^\[\]]+)\]")
 _CASTS = re.compile(r"\b(?:static_cast\s*<[\w\s:]+>)(?=\s*\()|\(\s*(?:size_t|u?int(?:32|64)_t|unsigned|int|long)\s*\)")
 _OF_VALUES = re.compile(
-    r"__\w+|f?(?:min|max|abs|r?sqrt|exp|log|sin|cos|tanh|pow|floor|ceil|fma)f?|u?int|float|half|double|if"
+    r"__\w+|f?(?:min|max|abs|r?sqrt|exp|log|sin|cos|tanh|pow|floor|ceil|fma)f?|u?int|float|half|double|if|"
+    r"is(?:nan|inf|finite)|static_cast|"
 )
 
 
@@ -50,10 +53,24 @@ class Row(Struct, frozen=True):
     when: str = ""
 
 
+class Rows(Struct, frozen=True):
+    """Arrays at the element's index; names that sum up what elements give; functions that may write elsewhere, with
+    the pointers that they are handed."""
+
+    rows: tuple[Row, ...]
+    sums: tuple[str, ...]
+    handed: tuple[tuple[str, str], ...] = ()
+    apart: tuple[str, ...] = ()
+    """Places of these arrays that the rest of the kernel uses."""
+
+
 def pointers(code: str) -> dict[str, tuple[str, bool]]:
     """Type and whether it is only read, of each pointer that a text declares once."""
     found: dict[str, tuple[str, bool]] = {}
+    opened = code.find("{")
     for match in _POINTER.finditer(code):
+        if 0 <= opened < match.start() and match[0][0] in "(," and code[match.end()] != "=":
+            continue  # a product in brackets
         if match["name"] in found:
             return {}
         kind = " ".join(match["type"].split()).removeprefix("std::")
@@ -61,44 +78,62 @@ def pointers(code: str) -> dict[str, tuple[str, bool]]:
     return found
 
 
-def rows_of(code: str, body: tuple[int, int], name: str) -> tuple[tuple[Row, ...], tuple[str, ...]] | None:
-    """(arrays whose elements lie side by side, names that sum up what elements give); None where more than the elements
-    changes."""
+def rows_of(code: str, body: tuple[int, int], name: str, calls: Callees = NONE) -> Rows | None:
+    """What lies side by side; None where more than the elements changes."""
     text = code[slice(*body)]
-    if len(text) > LONGEST or STRANGE.search(text) or changed(text, name):
+    if _more(text, calls) or changed(text, name):
         return None
     known, made = pointers(code[: body[0]]), _made(text)
     sums = _sums(text, set(made) | set(known))
-    if sums is None or pointers(text) or any(name in re.findall(r"\w+", one) for one in sums):
+    if sums is None or pointers("{" + text) or any(name in re.findall(r"\w+", one) for one in sums):
         return None
     found, elsewhere = _accesses(text, name, made, known)
-    if not _alone(code, body, name, known, made, {array for array, _ in found}):
+    handed = handed_to(code, body, known, calls)
+    arrays = {array for array, _ in found}
+    beside = {a: read_by_all(code, body, name, a, calls) for a in arrays}
+    apart = {a: places for a, places in beside.items() if places}
+    if handed is None or arrays & set(handed) or not _alone(code, body, name, known, made, arrays, set(apart)):
         return None
+    rows = _rows(text, found, elsewhere, known, {name, *made}, calls)
+    pairs = tuple((function, array) for array, functions in handed.items() for function in functions)
+    return Rows(tuple(rows), tuple(sums), pairs, tuple(p for one in apart.values() for p in one)) if rows else None
+
+
+def _more(text: str, calls: Callees) -> bool:
+    """Whether a piece of text is longer than one that is written twice, or may do more than work on elements."""
+    return len(text) > LONGEST or bool(STRANGE.search(text)) or any(map(calls.meets, CALLED.findall(text)))
+
+
+def _rows(
+    text: str, found: Mapping[tuple[str, str], list[tuple[int, int]]], elsewhere: set[str],
+    known: Mapping[str, tuple[str, bool]], own: set[str], calls: Callees,
+) -> list[Row]:  # fmt: skip
+    """The arrays; none where one is used for some elements alone, where whole accesses would move more, or from
+    elsewhere too. own: names that the text brings up, and the element's."""
     out = []
     for (array, at), spans in found.items():
         kind, const = known[array]
         uses = len(re.findall(rf"(?<![\w.>]){array}\b", text))
-        when = "" if certain(text, spans) else asked_alike(text, spans, {name, *made})
+        when = "" if certain(text, spans) else asked_alike(text, spans, own)
         if when is None or (not const and (uses != len(spans) or array in elsewhere)):
-            return None  # for some elements alone, where whole accesses would move more; or used from elsewhere too
-        written = not const and _written(text, spans)
+            return []
+        written = not const and _written(text, spans, calls)
         loaded = not (written and _first_store(text, spans))
         out.append(Row(array, kind, at, tuple(spans), written, loaded, when))
-    return (tuple(out), tuple(sums)) if out else None
+    return out
 
 
 def _alone(
     code: str, body: tuple[int, int], name: str, known: Mapping[str, tuple[str, bool]], made: Mapping[str, str],
-    arrays: set[str],
+    arrays: set[str], apart: set[str],
 ) -> bool:  # fmt: skip
     """Whether a piece of text writes nothing but elements of these, which others leave alone."""
     text = code[slice(*body)]
     used = {m["name"] for m in _ACCESS.finditer(text) if _of(m["at"], name, given_before(text, m.start(), made))}
     if used - set(known) - set(made):
         return False  # arrays of the block or of the thread: whoever filled them had the same elements
-    bare = any(re.search(rf"(?<![\w.>]){n}\b(?!\s*\[)", text) for n, (_, const) in known.items() if not const)
-    own = all(_own(code, body, array, const=known[array][1]) for array in arrays | used - set(made))
-    return own and not bare and not _stores(text) - arrays - set(made)
+    own = all(_own(code, body, array, const=known[array][1]) for array in arrays - apart | used - set(made) - apart)
+    return own and not _stores(text) - arrays - set(made)
 
 
 def _of(at: str, name: str, made: Mapping[str, str]) -> bool:
@@ -201,21 +236,17 @@ def _step(at: str, name: str) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _written(text: str, spans: Sequence[tuple[int, int]]) -> bool:
+def _written(text: str, spans: Sequence[tuple[int, int]], calls: Callees) -> bool:
     """Whether an element is given a value there, or handed to a function that may."""
     for start, end in spans:
         after, before = text[end:], text[:start].rstrip()
         if re.match(MODIFIED, after) or before.endswith(("++", "--")) or re.match(r"\s*\.\s*\w+" + MODIFIED, after):
             return True
-        if before[-1:] in ("(", ",") and re.match(r"\s*[,)]", after) and not _cast(before):
-            return True
+        if before[-1:] in ("(", ",") and re.match(r"\s*[,)]", after):
+            function, position = taker(before)
+            if function is None or not (_OF_VALUES.fullmatch(function) or calls.value(function, position)):
+                return True
     return False
-
-
-def _cast(before: str) -> bool:
-    """Whether what is in front takes values alone: a bracket of its own, a cast, a function of CUDA's."""
-    called = re.search(r"([A-Za-z_]\w*)\s*\([^()]*$", before)
-    return called is None or _OF_VALUES.fullmatch(called[1]) is not None
 
 
 def _first_store(text: str, spans: Sequence[tuple[int, int]]) -> bool:
