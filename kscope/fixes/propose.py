@@ -58,7 +58,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
                "shared_sums.smaller:fuller", "warpgroup.products:fixes"),
     "LAT302": ("algebra.steady:fixes", "order.dealt_out:fixes", "order.batched:fixes", "work.grid:larger",
                "memory.jammed:overlapped", "work.several:fixes", "flight.ahead:fixes", "flight.blocks:fixes",
-               "thread.first:fixes", "flight.restricted:fixes"),
+               "thread.first:fixes", "flight.restricted:fixes", "thread.elementwise:fixes"),
     "LAT304": ("work.shuffles:fixes", "rows.warps:fixes", "template.proposed:barriers", "recurrence.tree:fixes",
                "recurrence.walk:fixes", "wavefront.skewed:fixes", "shared_sums.levels:fixes",
                "roles.lockstep:fixes", "warpgroup.products:fixes"),

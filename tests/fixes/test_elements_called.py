@@ -3,9 +3,12 @@ chooses, arrays that the rest of the kernel uses too."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from kscope.fixes.thread.callees import defined
+from kscope.fixes.given.text import Text
+from kscope.fixes.thread.callees import defined, handed_on
 from kscope.fixes.thread.directives import ways
 from kscope.fixes.thread.elements import Elements, elements
 from kscope.fixes.thread.elementwise import _asked_of_reader, _Taken, spans
@@ -81,6 +84,12 @@ def test_a_function_that_meets_other_threads_makes_no_element() -> None:
     body = kernel("  for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = total(x[i]);")
     assert len(found(body, "__device__ float total(float v) { return v + 1; }")) == 1
     assert found(body, "__device__ float total(float v) { return __shfl_xor_sync(~0u, v, 1); }") == []
+
+
+def test_a_function_that_changes_a_variable_of_the_thread_makes_no_element() -> None:
+    body = kernel("  for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = next(s, x[i]);")
+    assert len(found(body, "__device__ float next(const float& s, float v) { return s + v; }")) == 1
+    assert found(body, "__device__ float next(float& s, float v) { s = v; return s; }") == []
 
 
 @pytest.mark.parametrize(
@@ -189,3 +198,36 @@ def test_a_function_that_goes_on_from_the_place_may_use_elements() -> None:
 def test_a_product_in_brackets_is_no_pointer() -> None:
     text = kernel(INDEX, "  float s = f(n * q);", "  if (i < n) x[i] = s * (n * q);")
     assert [one.rows[0].name for one in found(text)] == ["x"]
+
+
+FILL = """template <typename T>
+__device__ void fill(T* x, T value, const size_t n) {
+  for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) { x[i] = value; }
+}
+"""
+
+
+def inner(text: str, functions: str) -> Text | None:
+    setting = SimpleNamespace(lines=lambda file: functions.split("\n"))
+    return handed_on(setting, Text("k.cu", 1, text), defined({"h.inc": functions}, text))  # type: ignore[arg-type]
+
+
+def test_a_kernel_that_is_one_call_has_its_function_s_elements() -> None:
+    text = "__global__ void fill_half(half* x, half value, size_t n) { fill(x, value, n); }"
+    found = inner(text, FILL)
+    assert found is not None and (found.file, found.first) == ("h.inc", 2)
+    (one,) = elements(found.code)
+    assert [(r.name, r.written, r.loaded) for r in one.rows] == [("x", True, False)]
+
+
+@pytest.mark.parametrize(
+    ("body", "functions"),
+    [
+        ("fill(x, value, n); x[0] = 1;", FILL),
+        ("fill(x + 1, value, n);", FILL),  # another place: of what it starts with nothing is known
+        ("fill(x, value, n);", FILL + FILL.replace("T value", "int value")),
+        ("fill(x, value, n);", ""),
+    ],
+)
+def test_a_kernel_that_does_more_has_none(body: str, functions: str) -> None:
+    assert inner(f"__global__ void fill_half(half* x, half value, size_t n) {{ {body} }}", functions) is None

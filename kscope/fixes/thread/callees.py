@@ -4,13 +4,13 @@ on the order of threads, however they write through pointers that they are hande
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import LONGEST, blanked, closing
+from kscope.fixes.given.text import LONGEST, Text, blanked, closing
 
 CALLED = re.compile(r"(?<![\w.>])([A-Za-z_]\w*)\s*(?:<[\w\s:,]*>\s*)?\(")
 _MEETS = re.compile(
@@ -56,6 +56,18 @@ class Callees(Struct, frozen=True):
             for m, d in zip(named, mine, strict=True)
         )  # fmt: skip
 
+    def changes(self, text: str, own: Collection[str]) -> bool:
+        """Whether a function may change a variable that a text hands it, and that is not its own."""
+        for match in CALLED.finditer(text):
+            close = closing(text, match.end())
+            given = [one.strip() for one in split_declarators(text[match.end() : close])] if close is not None else []
+            for d in self.known.get(match[1], ()):
+                for argument, parameter in zip(given, d.parameters, strict=False):
+                    by_name = "&" in parameter and not re.match(r"const\b|[\w:<>]+\s+const\b", parameter)
+                    if by_name and re.fullmatch(r"[A-Za-z_]\w*", argument) and argument not in own:
+                        return True
+        return False
+
     def meets(self, name: str, seen: frozenset[str] = frozenset()) -> bool:
         """Whether a function is seen to ask which thread it is in, or to meet others."""
         mine = self.known.get(name, ()) if name not in seen else ()
@@ -98,6 +110,17 @@ def defined(files: Mapping[str, str], text: str) -> Callees:
             found[name] = tuple(mine)
             asked |= {n for d in mine for n in CALLED.findall(d.body)} - found.keys()
     return Callees(found)
+
+
+def handed_on(setting: Setting, text: Text, calls: Callees) -> Text | None:
+    """The text of the function that a kernel is no more than a call of, where it is defined once."""
+    inside = text.code[text.code.find("{") + 1 : text.code.rstrip().rfind("}")]
+    call = re.fullmatch(r"\s*(?:return\s+)?([A-Za-z_]\w*)\s*(?:<[\w\s:,]*>\s*)?\([\w\s,]*\)\s*;\s*", inside)
+    mine = calls.known.get(call[1], ()) if call is not None else ()
+    if len(mine) != 1:
+        return None
+    lines = setting.lines(mine[0].file)
+    return Text(mine[0].file, mine[0].lines.start, "\n".join(blanked(lines[n - 1]) for n in mine[0].lines))
 
 
 def _definitions(file: str, code: str, name: str) -> Iterable[_Defined]:

@@ -14,7 +14,7 @@ from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Span, Text, by_lines, kernel_text, plain, shape, spans_edited
 from kscope.fixes.memory.neighbours import SEVERAL
 from kscope.fixes.thread.accesses import all_of, elements_at_once, fewer, made_by, narrow, whole, widest
-from kscope.fixes.thread.callees import Callees, callees
+from kscope.fixes.thread.callees import Callees, callees, handed_on
 from kscope.fixes.thread.element_types import instantiated
 from kscope.fixes.thread.elements import Elements, elements
 from kscope.fixes.thread.launched import elsewhere, launched
@@ -40,21 +40,34 @@ def fixes(asked: Asked) -> list[Fix]:
     setting, text = asked.setting, kernel_text(asked.setting)
     if text is None or setting.launch is None:
         return []
-    beside = narrow(setting)
-    types = instantiated("\n".join(setting.lines(text.file)[: text.first - 1]), setting.instance)
     calls = callees(setting, text.code)
-    every = elements(text.code, calls)
-    found = [x for one in every if (x := _taken(setting, text, one, beside, types, calls)) is not None]
-    loops = [x for x in found if x.one.shape == "loop"]
+    inner = handed_on(setting, text, calls)
+    return _of_text(asked, text, calls, setting.instance) or (_of_text(asked, inner, calls, None) if inner else [])
+
+
+def _of_text(asked: Asked, text: Text, calls: Callees, instance: str | None) -> list[Fix]:
+    """instance: of the kernel whose text it is; None for a function that a kernel calls, whose loops over the grid are
+    right for the launches of other kernels too."""
+    setting, beside = asked.setting, narrow(asked.setting)
+    types = instantiated("\n".join(setting.lines(text.file)[: text.first - 1]), instance or "")
+    every = [_taken(setting, text, one, beside, types, calls) for one in elements(text.code, calls)]
+    loops = [x for x in every if x is not None and x.one.shape == "loop"]
+    found = [x for x in every if x is not None] if instance is not None else loops
     at = {x.pc for x in asked.finding.locations}
     for taken in [*([loops] if len(loops) > 1 else []), *([x] for x in found)]:
         mine = [i for x in taken for i in x.here]
-        if at and not any(setting.code[i].pc in at for i in mine):
-            continue
-        if (fix := _fix(asked, text, taken)) is not None:
+        meant = not at or not at.isdisjoint(setting.code[i].pc for i in mine)
+        if meant and (fix := _fix(asked, text, taken)) is not None:
             priced = taken[0].one.shape != "loop" or all_of(setting, mine, beside)
-            return [fix if priced else structs.replace(fix, price=None)]
+            return [_of_others(fix if priced else structs.replace(fix, price=None), alone=instance is not None)]
     return []
+
+
+def _of_others(fix: Fix, *, alone: bool) -> Fix:
+    """A change with what it means for others where it is a function's that they may call too."""
+    others = Condition(holds="other kernels that call the function change with it", state="check",
+                       why="its loop takes all elements for whichever grid they have")  # fmt: skip
+    return fix if alone else structs.replace(fix, conditions=[*fix.conditions, others])
 
 
 def _taken(

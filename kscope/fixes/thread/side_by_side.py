@@ -92,7 +92,9 @@ def rows_of(code: str, body: tuple[int, int], name: str, calls: Callees = NONE) 
     arrays = {array for array, _ in found}
     beside = {a: read_by_all(code, body, name, a, calls) for a in arrays}
     apart = {a: places for a, places in beside.items() if places}
-    if handed is None or arrays & set(handed) or not _alone(code, body, name, known, made, arrays, set(apart)):
+    if handed is None or calls.changes(text, made) or arrays & set(handed):
+        return None
+    if not _alone(code, body, name, known, made, arrays, set(apart)):
         return None
     rows = _rows(text, found, elsewhere, known, {name, *made}, calls)
     pairs = tuple((function, array) for array, functions in handed.items() for function in functions)
