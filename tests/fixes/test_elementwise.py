@@ -72,7 +72,7 @@ def test_arrays_at_the_element_are_told_from_others(lines: list[str], expected: 
         [INDEX, "  if (i < n) out[i] = a[2 * i];", "  out[0] = 1;"],  # something else behind it
         [INDEX, "  if (i < n) out[i] = a[i] + out[i + 1];"],  # a neighbour's element
         [INDEX, "  if (i < n) { if (a[i] > 0) out[i] = b[i]; }"],  # written for some alone
-        [INDEX, "  if (i < n) out[i] = a[i] > 0 ? b[i] : 0;"],  # read for some alone
+        [INDEX, "  if (i < n) out[i] = a[i] > 0 && b[i] > 0;"],  # read for some alone
         [INDEX, "  if (i < n) { __syncthreads(); out[i] = a[i]; }"],
         [INDEX, "  if (i < n) { out[i] = __shfl_sync(~0u, a[i], 0); }"],
         [INDEX, "  if (i < n) { atomicAdd(&out[i], a[i]); }"],
@@ -188,9 +188,13 @@ def test_types_without_a_known_size_are_as_wide_as_their_accesses() -> None:
          "!(blockIdx.y == 0)"),
         (["  if (i < n) out[i] = a[i] + (m > 2 ? b[i] : 0.f);"], "m > 2"),
         (["  if (i < n) { const float x = m ? 1.f : b[i]; out[i] = a[i] + x; }"], None),
-        (["  if (i < n) { if (a[i] > 0) out[i] = b[i]; else out[i] = 0; }"], None),  # another one for each element
+        (["  if (i < n) { if (a[i] > 0) out[i] = b[i]; else out[i] = 0; }"], ""),  # another one for each element
+        (["  if (i < n) { if (m && a[i] > 0) out[i] = b[i]; else out[i] = 0; }"], None),  # there may be none
+        (["  if (i < n) { if (b && a[i] > 0) out[i] = b[i]; else out[i] = 0; }"], None),
+        (["  if (i < n) { if (m) { if (a[i] > 0) out[i] = b[i]; else out[i] = 1; } else out[i] = 0; }"], None),
+        (["  if (i < n) { int q = 2 * i; float s = a[i]; if (q < m) s = b[i]; out[i] = s; }"], None),
         (["  if (i < n) { if (i > m) out[i] = b[i]; else out[i] = a[i]; }"], None),
-        (["  if (i < n) { int m = a[i]; float x = 0; if (m) x = b[i]; out[i] = x; }"], None),
+        (["  if (i < n) { int m = a[i]; float x = 0; if (m) x = b[i]; out[i] = x; }"], ""),
         (["  if (i < n) { float x = 0; if (f(m)) x = b[i]; out[i] = a[i] + x; }"], None),
     ],
 )  # fmt: skip
@@ -198,6 +202,13 @@ def test_arrays_that_are_asked_for_alike(lines: list[str], when: str | None) -> 
     text = kernel(INDEX, *lines, head="const float* a, const float* b, float* out, int n, int m")
     found = [r.when for one in elements(text) for r in one.rows if r.name == "b"]
     assert found == ([when] if when is not None else [])
+
+
+def test_an_array_that_some_elements_ask_for_is_said_to_be() -> None:
+    text = kernel(INDEX, "  if (i < n) { if (a[i] > 0) out[i] = b[i]; else out[i] = 0; }")
+    (one,) = elements(text)
+    assert [(r.name, r.some) for r in one.rows] == [("a", False), ("out", False), ("b", True)]
+    assert "b_v = *reinterpret_cast<const Several<float, 4>*>(&b[i]);" in rewritten(text)
 
 
 def test_an_array_is_read_where_it_is_asked_for() -> None:
@@ -280,3 +291,15 @@ def test_members_of_a_structure_are_no_elements(
     one = SimpleNamespace(rows=[SimpleNamespace(kind=kind)], body=body, handed=())
     beside = [0] if stride == op.bytes else []
     assert accesses.whole(setting, text, one, beside, {}) == taken  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("second", "yes"), [(100, True), (70, True), (20, False), (0, False)])
+def test_what_few_elements_ask_for_is_not_read_for_all(
+    second: int, yes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    load = SimpleNamespace(access="load")
+    monkeypatch.setattr(accesses, "pointer", lambda code, i: str(i))
+    code = SimpleNamespace(classes=[load, load], column=lambda name: [100, second])
+    assert accesses.mostly(SimpleNamespace(code=code), [0, 1]) is yes  # type: ignore[arg-type]
+    code.column = lambda name: None  # nobody counted
+    assert accesses.mostly(SimpleNamespace(code=code), [0, 1]) is False  # type: ignore[arg-type]

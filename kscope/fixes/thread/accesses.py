@@ -16,6 +16,8 @@ from kscope.fixes.thread.element_types import width
 from kscope.fixes.thread.elements import Elements
 
 WHOLE = 0.9  # of the accesses whose lanes are neighbours, from which the finding's promise is this change's (judged)
+MOSTLY = 0.6  # of the elements that ask for an array, from which all may be read (judged)
+PASSED = "thread_inst_executed_true"  # lanes that an instruction's own guard lets through
 NEARLY = 0.85  # of a block's threads that have elements in a single round, from which that is as good as all (judged)
 
 
@@ -69,6 +71,19 @@ def whole(
         if any(calls.holds(handed, *site) for site in setting.sites(i)) and pointer(code, i) not in {None, *bases}:
             others.add(i)  # through the pointer that it was handed
     return all(i in others or i in beside or code.classes[i].bytes >= WIDEST for i in here)
+
+
+def mostly(setting: Setting, mine: list[int]) -> bool:
+    """Whether threads read of each array most of what they read of any, counted by lanes: whole accesses of one that
+    only some elements ask for then bring little more."""
+    code, column = setting.code, getattr(setting.code, "column", None)
+    lanes = column(PASSED) if column is not None else None
+    loads = [i for i in mine if code.classes[i].access == "load"]
+    bases = {pointer(code, i) for i in loads}
+    if lanes is None or not loads or None in bases:
+        return False
+    read = [total(lanes, [i for i in loads if pointer(code, i) == base]) for base in bases]
+    return min(read) >= MOSTLY * max(read) > 0
 
 
 def widest(setting: Setting, mine: list[int]) -> int:

@@ -97,6 +97,26 @@ def asked_alike(text: str, spans: Sequence[tuple[int, int]], local: Collection[s
     return asked[0][1:-1] if len(asked) == 1 and asked[0].startswith("(") else " && ".join(asked)
 
 
+def asked_of_elements(
+    text: str, spans: Sequence[tuple[int, int]], made: Mapping[str, str], name: str
+) -> bool:  # fmt: skip
+    """Whether it is the elements' values, and nothing else, that say where these places are come to: no length, and no
+    pointer that may be null. name: the element's number."""
+    of = {n for n, value in made.items() if "[" in value}
+    for _ in made:
+        of |= {n for n, value in made.items() if of & set(re.findall(r"[A-Za-z_]\w*", value))}
+    for start, end in spans:
+        tests = [test for test, branch in _asked(text) if branch[0] <= start and end <= branch[1]]
+        for term in (t for test in tests for t in re.split(r"&&|\|\|", test)):
+            bare = re.sub(r"\[[^\]]*\]", "[]", term)
+            names = set(re.findall(r"[A-Za-z_]\w*", bare))
+            if name in names or not ("[]" in bare or names & of):
+                return False
+        if not tests:
+            return False
+    return True
+
+
 def _asked(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
     """(what is asked, the span that is done if it holds) of each if, else and ?."""
     for match in re.finditer(r"\bif\s*\(", text):

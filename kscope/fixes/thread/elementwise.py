@@ -13,7 +13,7 @@ from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Span, Text, by_lines, kernel_text, plain, shape, spans_edited
 from kscope.fixes.memory.neighbours import SEVERAL
-from kscope.fixes.thread.accesses import all_of, elements_at_once, fewer, made_by, narrow, whole, widest
+from kscope.fixes.thread.accesses import all_of, elements_at_once, fewer, made_by, mostly, narrow, whole, widest
 from kscope.fixes.thread.callees import Callees, callees, handed_on
 from kscope.fixes.thread.element_types import instantiated
 from kscope.fixes.thread.elements import Elements, elements
@@ -50,24 +50,24 @@ def _of_text(asked: Asked, text: Text, calls: Callees, instance: str | None) -> 
     right for the launches of other kernels too."""
     setting, beside = asked.setting, narrow(asked.setting)
     types = instantiated("\n".join(setting.lines(text.file)[: text.first - 1]), instance or "")
-    every = [_taken(setting, text, one, beside, types, calls) for one in elements(text.code, calls)]
-    loops = [x for x in every if x is not None and x.one.shape == "loop"]
-    found = [x for x in every if x is not None] if instance is not None else loops
+    every = [y for x in elements(text.code, calls) if (y := _taken(setting, text, x, beside, types, calls)) is not None]
+    loops = [x for x in every if x.one.shape == "loop"]
     at = {x.pc for x in asked.finding.locations}
-    for taken in [*([loops] if len(loops) > 1 else []), *([x] for x in found)]:
+    for taken in [*([loops] if len(loops) > 1 else []), *([x] for x in (loops if instance is None else every))]:
         mine = [i for x in taken for i in x.here]
         meant = not at or not at.isdisjoint(setting.code[i].pc for i in mine)
         if meant and (fix := _fix(asked, text, taken)) is not None:
-            priced = taken[0].one.shape != "loop" or all_of(setting, mine, beside)
-            return [_of_others(fix if priced else structs.replace(fix, price=None), alone=instance is not None)]
+            if taken[0].one.shape == "loop" and not all_of(setting, mine, beside):
+                fix = structs.replace(fix, price=None)
+            return [fix if instance is not None else _of_others(fix)]
     return []
 
 
-def _of_others(fix: Fix, *, alone: bool) -> Fix:
-    """A change with what it means for others where it is a function's that they may call too."""
+def _of_others(fix: Fix) -> Fix:
+    """A change with what it means for others that call the function."""
     others = Condition(holds="other kernels that call the function change with it", state="check",
                        why="its loop takes all elements for whichever grid they have")  # fmt: skip
-    return fix if alone else structs.replace(fix, conditions=[*fix.conditions, others])
+    return structs.replace(fix, conditions=[*fix.conditions, others])
 
 
 def _taken(
@@ -75,6 +75,8 @@ def _taken(
 ) -> _Taken | None:  # fmt: skip
     mine = made_by(setting, text, one, beside)
     if not mine or not whole(setting, text, one, beside, types, calls):
+        return None
+    if any(row.some for row in one.rows) and not mostly(setting, mine):
         return None
     count = most = elements_at_once(one, types, widest(setting, mine))
     if one.shape == "loop":
@@ -160,6 +162,8 @@ def _asked_of_reader(code: str, taken: Sequence[_Taken], names: Sequence[str]) -
           if outs and others else []),
         *(reads(f"{place} is none of the elements", "all threads read it, and wait for none, before one would write it")
           for x in taken for place in x.one.apart),
+        *(Condition(holds=f"{row.name} has an element for each index", state="check",
+                    why="only some ask for theirs, and all are read") for row in rows if row.some),
         *_handed(code, taken, names),
     ]  # fmt: skip
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from kscope.fixes.atomics.reading import MODIFIED, changed
 from kscope.fixes.given.source import evaluated, split_declarators
 from kscope.fixes.given.text import closing, statement_end
-from kscope.fixes.thread.branches import asked_alike, certain, given_before, in_each_branch
+from kscope.fixes.thread.branches import asked_alike, asked_of_elements, certain, given_before, in_each_branch
 from kscope.fixes.thread.callees import CALLED, NONE, Callees, handed_to, taker
 from kscope.fixes.thread.read_by_all import read_by_all
 
@@ -51,6 +51,8 @@ class Row(Struct, frozen=True):
     written: bool
     loaded: bool
     when: str = ""
+    some: bool = False
+    """Whether only some elements ask for it."""
 
 
 class Rows(Struct, frozen=True):
@@ -96,7 +98,7 @@ def rows_of(code: str, body: tuple[int, int], name: str, calls: Callees = NONE) 
         return None
     if not _alone(code, body, name, known, made, arrays, set(apart)):
         return None
-    rows = _rows(text, found, elsewhere, known, {name, *made}, calls)
+    rows = _rows(text, found, elsewhere, known, made, name, calls)
     pairs = tuple((function, array) for array, functions in handed.items() for function in functions)
     return Rows(tuple(rows), tuple(sums), pairs, tuple(p for one in apart.values() for p in one)) if rows else None
 
@@ -108,21 +110,23 @@ def _more(text: str, calls: Callees) -> bool:
 
 def _rows(
     text: str, found: Mapping[tuple[str, str], list[tuple[int, int]]], elsewhere: set[str],
-    known: Mapping[str, tuple[str, bool]], own: set[str], calls: Callees,
+    known: Mapping[str, tuple[str, bool]], made: Mapping[str, str], name: str, calls: Callees,
 ) -> list[Row]:  # fmt: skip
-    """The arrays; none where one is used for some elements alone, where whole accesses would move more, or from
-    elsewhere too. own: names that the text brings up, and the element's."""
+    """The arrays; none where one that is written is used for some elements alone, where whole accesses would write
+    others too, or one is used from elsewhere."""
     out = []
     for (array, at), spans in found.items():
         kind, const = known[array]
         uses = len(re.findall(rf"(?<![\w.>]){array}\b", text))
-        when = "" if certain(text, spans) else asked_alike(text, spans, own)
-        if when is None or (not const and (uses != len(spans) or array in elsewhere)):
+        when = "" if certain(text, spans) else asked_alike(text, spans, {name, *made})
+        if when is None and not (const and asked_of_elements(text, spans, made, name)):
+            return []
+        if not const and (uses != len(spans) or array in elsewhere):
             return []
         written = not const and _written(text, spans, calls)
         loaded = not (written and _first_store(text, spans))
-        out.append(Row(array, kind, at, tuple(spans), written, loaded, when))
-    return out
+        out.append(Row(array, kind, at, tuple(spans), written, loaded, when or "", when is None))
+    return out if any(not row.some for row in out) else []
 
 
 def _alone(
