@@ -231,3 +231,41 @@ def test_a_kernel_that_is_one_call_has_its_function_s_elements() -> None:
 )
 def test_a_kernel_that_does_more_has_none(body: str, functions: str) -> None:
     assert inner(f"__global__ void fill_half(half* x, half value, size_t n) {{ {body} }}", functions) is None
+
+
+WHILE = kernel(
+    "  unsigned int at = blockIdx.x * blockDim.x + threadIdx.x;",
+    "  while (at < n) {",
+    "    float v = x[at];",
+    "    out[at] = v * v;",
+    "    at += blockDim.x * gridDim.x;",
+    "  }",
+    head="const float* x, float* out, unsigned n",
+)
+
+
+def test_a_while_loop_over_the_grid_has_elements() -> None:
+    (one,) = elements(WHILE)
+    assert (one.shape, one.kind, one.name, one.step) == ("loop", "unsigned int", "at", "blockDim.x * gridDim.x")
+    assert not elsewhere(one, WHILE, ("blockIdx.x", "gridDim.x"))
+    new = rewritten(WHILE, one)
+    assert "for (at = (blockIdx.x * blockDim.x + threadIdx.x) * 4; at < at_whole; " in new
+    assert "; at += (blockDim.x * gridDim.x) * 4) {" in new
+    assert "float v = x_v.at[k];\n    out_v.at[k] = v * v;" in new
+    assert "  at = at_whole + (blockIdx.x * blockDim.x + threadIdx.x);\n  while (at < n) {\n    float v = x[at];" in new
+    assert new.count("at += blockDim.x * gridDim.x;") == 1  # of the rest alone
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("gridDim.x;\n  }", "gridDim.x;\n  }\n  out[at] = 0;"),
+        ("gridDim.x;\n", "gridDim.x;\n    out[at] += 1;\n"),  # the next element's
+        ("float v = x[at];", "float v = x[at]; if (v < 0) at += 2;"),
+        ("    at += ", "    if (v > 0) at += "),
+        ("at < n", "at < n && x[at] > 0"),
+        ("  while", "  at += 5;\n  while"),
+    ],
+)
+def test_a_while_loop_that_does_more_is_left_alone(was: str, becomes: str) -> None:
+    assert list(elements(WHILE.replace(was, becomes))) == []

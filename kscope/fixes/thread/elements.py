@@ -23,6 +23,7 @@ _DECLARED = re.compile(rf"(?<![\w.])(?P<type>{_TYPE})\s+(?P<name>[A-Za-z_]\w*)\s
 _NAMED = re.compile(
     r"\b(?:\w*_)?KERNEL_LOOP(?:_1D|_TYPE)?\s*\(\s*(?P<name>[A-Za-z_]\w*)\s*,\s*(?P<end>[\w.\s*()>-]+?)\s*\)\s*(?=\{)"
 )
+_WHILE = re.compile(r"\bwhile\s*\(\s*(?P<name>[A-Za-z_]\w*)\s*<(?![<=])\s*(?P<end>[\w.\s*+-]+?)\s*\)\s*\{")
 _GUARD = re.compile(r"\bif\s*\(")
 Shape = Literal["if", "return", "loop"]
 
@@ -117,7 +118,7 @@ def _alias(inside: str, name: str) -> bool:
 
 def _of_loops(code: str, opened: int, calls: Callees) -> Iterator[Elements]:
     """Rounds of a loop over the threads of the block or of the grid."""
-    for loop in [*loops(code), *_named_loops(code, opened)]:
+    for loop in [*loops(code), *_named_loops(code, opened), *_while_loops(code, opened)]:
         before = code[: loop.span[0]].rstrip()
         start, step = plain(loop.start, code[opened:]), loop.step.partition("+=")[2].strip()
         if loop.span[0] < opened or "threadIdx.x" not in start or not step or before[-1:] not in ("{", "}", ";"):
@@ -143,6 +144,22 @@ def _named_loops(code: str, opened: int) -> Iterator[Loop]:
         start = "(blockIdx.x * blockDim.x + threadIdx.x)"
         yield Loop(kind, match["name"], start, bound, f"{match['name']} += blockDim.x * gridDim.x", match.span(),
                    (match.end(), end))  # fmt: skip
+
+
+def _while_loops(code: str, opened: int) -> Iterator[Loop]:
+    """`T i = start; while (i < n) { ..; i += step; }`, whose i serves for nothing else behind it. Its body is without
+    the brackets and the step."""
+    for match in _WHILE.finditer(code, opened):
+        name, close = match["name"], closing(code, match.end())
+        inside = code[match.end() : close] if close is not None else ""
+        step = re.search(rf"(?<=[;}}])\s*{name}\s*\+=\s*([^;]+);\s*$", inside)
+        made = [m for m in _DECLARED.finditer(code, opened, match.start()) if m["name"] == name]
+        if close is None or step is None or len(made) != 1 or changed(code[opened:], name) != 2:
+            continue
+        if not re.search(rf"\b{name}\b", code[close:]):
+            body = (match.end(), match.end() + step.start())
+            yield Loop(made[0]["type"], name, made[0]["from"].strip(), match["end"].strip(), f"{name} += {step[1]}",
+                       (match.start(), match.end() - 1), body)  # fmt: skip
 
 
 def _guarded(

@@ -185,7 +185,7 @@ def _handed(code: str, taken: Sequence[_Taken], names: Sequence[str]) -> Iterato
 
 
 def _for(code: str, one: Elements) -> bool:
-    return one.shape != "loop" or code.startswith("for", one.declared[0])
+    return one.shape != "loop" or code.startswith(("for", "while"), one.declared[0])
 
 
 def spans(code: str, one: Elements, count: int, number: int = 1) -> list[Span]:
@@ -201,7 +201,7 @@ def spans(code: str, one: Elements, count: int, number: int = 1) -> list[Span]:
     )  # fmt: skip
     wide = f"{{{before}\n    #pragma unroll\n    for (int {k} = 0; {k} < {count}; {k}++) {done}\n   {after} }}"
     if one.shape == "loop":
-        return _of_loop(one, rows, types, count, wide, number)
+        return _of_loop(code, one, types, count, wide, number)
     asked = " && ".join(_aligned(row, types[row], row.at) for row in rows)
     kind = re.sub(r"\bconst\s+", "", one.kind)
     first: Span = (*one.declared, f"{kind} {one.name} = ({one.start}) * {count}")
@@ -233,18 +233,21 @@ def _aligned(row: Row, several: str, at: str) -> str:
 
 
 def _of_loop(
-    one: Elements, rows: tuple[Row, ...], types: dict[Row, str], count: int, wide: str, number: int
+    code: str, one: Elements, types: dict[Row, str], count: int, wide: str, number: int
 ) -> list[Span]:  # fmt: skip
-    at_first = {row: re.sub(rf"\b{one.name}\b", "0", row.at) for row in rows}
-    asked = " && ".join(_aligned(row, types[row], at_first[row]) for row in rows)
+    at_first = {row: re.sub(rf"\b{one.name}\b", "0", row.at) for row in one.rows}
+    asked = " && ".join(_aligned(row, types[row], at_first[row]) for row in one.rows)
+    declared = code.startswith("while", one.declared[0])
+    named = one.name if declared else f"{one.kind} {one.name}"
+    last = f"{one.name} < {one.bound}"
     whole = f"{one.name}_whole" + (str(number) if number > 1 else "")
     bound, start, step = (f"({x})" if re.search(r"[^\w.]", x) else x for x in (one.bound, one.start, one.step))
     return [
         (*one.declared,
          f"const {one.kind} {whole} = {asked} ? {bound} / {count} * {count} : 0;\n"
-         f"  for ({one.kind} {one.name} = {start} * {count}; {one.name} < {whole}; "
-         f"{one.name} += {step} * {count}) {wide}\n"
-         f"  for ({one.kind} {one.name} = {whole} + {start}; {one.name} < {one.bound}; {one.name} += {one.step})"),
+         f"  for ({named} = {start} * {count}; {one.name} < {whole}; {one.name} += {step} * {count}) {wide}\n"
+         + (f"  {one.name} = {whole} + {start};\n  while ({last}) " if declared else
+            f"  for ({named} = {whole} + {start}; {last}; {one.name} += {one.step})")),
     ]  # fmt: skip
 
 

@@ -38,6 +38,8 @@ def launched(
 def elsewhere(one: Elements, code: str, words: tuple[str, ...]) -> bool:
     """Whether what is another number with the new launch serves for more than the element's."""
     text = code[code.find("{") : one.declared[0]] + code[one.declared[1] :]
+    if code.startswith("while", one.declared[0]):  # whose counter is declared and grows apart from its head
+        text = re.sub(rf"\b{one.name}\s*\+?=(?!=)[^;]*;", "", text)
     for made in re.finditer(r"\b(?:[A-Za-z_]\w*\s+)+([A-Za-z_]\w*)\s*=(?!=)[^;,]*;", text):
         if one.shape == "loop" and one.start == made[1]:  # one thread asks so, whatever the launch
             text = re.sub(rf"(?<![\w.>&|]){made[1]}\s*==\s*0\b", "0", text)
