@@ -14,6 +14,7 @@ from kscope.fixes.thread.elements import Elements, elements
 from kscope.fixes.thread.elementwise import _asked_of_reader, _Taken, spans
 from kscope.fixes.thread.launched import elsewhere
 from kscope.model.contract.fixes import Condition
+from tests.support.with_sources import changes
 
 REPORT = """
 __device__ void report(float v, long long i, int* seen) {
@@ -269,3 +270,8 @@ def test_a_while_loop_over_the_grid_has_elements() -> None:
 )
 def test_a_while_loop_that_does_more_is_left_alone(was: str, becomes: str) -> None:
     assert list(elements(WHILE.replace(was, becomes))) == []
+
+
+def test_waits_for_loads_promise_nothing_in_figures() -> None:
+    every = [fix for code in ("MEM102", "LAT302") for fix in changes("small_grid.slow", code)]
+    assert [fix.price is not None for fix in every if fix.kind == "neighbours"] == [True, False]

@@ -12,6 +12,7 @@ from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import LONGEST, Text, blanked, closing
 
+MOST = 64  # functions that are looked for: what more are called is not known (judged)
 CALLED = re.compile(r"(?<![\w.>])([A-Za-z_]\w*)\s*(?:<[\w\s:,]*>\s*)?\(")
 _MEETS = re.compile(
     r"\b(?:threadIdx|blockIdx|blockDim|gridDim|warpSize|laneid|__\w*sync\w*|__shfl\w*|__ballot\w*|__any\w*|__all\w*|"
@@ -103,8 +104,9 @@ def defined(files: Mapping[str, str], text: str) -> Callees:
     """files: their texts, by name."""
     found: dict[str, tuple[_Defined, ...]] = {}
     asked = set(CALLED.findall(text))
-    while asked:
-        name = asked.pop()
+    while asked and len(found) < MOST:
+        name = min(asked)
+        asked.remove(name)
         mine = [d for file, code in files.items() for d in _definitions(file, code, name)]
         if mine and name not in found:
             found[name] = tuple(mine)
