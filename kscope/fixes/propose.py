@@ -72,7 +72,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "LAT310": ("work.elected:fixes",),
     "GRD401": ("work.grid:larger", "tiling.split:fixes", "triton.tiles:parts", "atomics.rounds:fixes",
                "atomics.merged:fixes", "template.proposed:idle", "recurrence.pieces:fixes",
-               "recurrence.one_pass:fixes", "recurrence.prefix:fixes", "shared_sums.parted:fixes",
+               "recurrence.one_pass:fixes", "recurrence.prefix:fixes", "tiling.in_turn:fixes",
                "shared_sums.smaller:spread", "tiling.added:fixes"),
     "GRD402": ("tiling.split:fixes", "work.grid:waves", "tiling.smaller:fixes", "warpgroup.products:fixes",
                "warpgroup.halved:fixes"),

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from kscope.fixes.given.text import Text
-from kscope.fixes.shared_sums import parted
+from kscope.fixes.shared_sums import parted, rounds
 
 TABLE = """__global__ void k(const Item* items, unsigned* out, int many, int bins) {
   extern __shared__ unsigned bin_of[];
@@ -120,11 +120,11 @@ def test_rounds_are_those_of_the_loop_itself(monkeypatch: pytest.MonkeyPatch) ->
         def ran(self, some: object) -> list[int]:
             return list(some)  # type: ignore[call-overload, no-any-return]
 
-    monkeypatch.setattr(parted, "trips", lambda code, number: {0: 1.0, 1: 900.0}[number])
+    monkeypatch.setattr(rounds, "trips", lambda code, number: {0: 1.0, 1: 900.0}[number])
     setting = SimpleNamespace(code=Code(made))
-    assert parted._rounds(setting, text, found) == 1.0  # type: ignore[arg-type]
-    monkeypatch.setattr(parted, "trips", lambda code, number: {0: 50.0, 1: 1.0}[number])
-    assert parted._rounds(setting, text, found) == 50.0  # type: ignore[arg-type]
+    assert rounds.rounds(setting, text, [one.body for one in found.shared]) == 1.0  # type: ignore[arg-type]
+    monkeypatch.setattr(rounds, "trips", lambda code, number: {0: 50.0, 1: 1.0}[number])
+    assert rounds.rounds(setting, text, [one.body for one in found.shared]) == 50.0  # type: ignore[arg-type]
     setting.code[6] = setting.code[7]  # the compiler has put two rounds side by side
     setting.code[0] = setting.code[6]
-    assert parted._rounds(setting, text, found) == 150.0  # type: ignore[arg-type]
+    assert rounds.rounds(setting, text, [one.body for one in found.shared]) == 150.0  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kscope.fixes.given.grammar import Node, Unplayable
@@ -16,6 +16,22 @@ def left(before: Mapping[str, Any], now: Mapping[str, Any], inside: Iterable[Nod
     """What names stand for behind a block of these statements: its own are gone, and what they hid is back."""
     own = {name for node in inside if node[0] == "declare" for name, *_ in node[2]}
     return {name: value if name in own else now[name] for name, value in before.items()}
+
+
+def statements(node: Node) -> Iterator[Node]:
+    """A statement and those within it, in the order of the text."""
+    yield node
+    within: list[Node] = []
+    if node[0] == "block":
+        within = node[1]
+    elif node[0] == "for":
+        within = [node[1], node[4]]
+    elif node[0] == "if":
+        within = [node[2], node[3]]
+    elif node[0] == "switch":
+        within = [one for case in node[2] for one in case[2]]
+    for one in within:
+        yield from statements(one)
 
 
 class Leaving(Places):

@@ -25,7 +25,7 @@ from kscope.fixes.given.kinds import (
     words,
 )
 from kscope.fixes.given.lanes_played import SHUFFLES, WARP, all_or_none, shuffled, voted
-from kscope.fixes.given.leaving import Leaving, left
+from kscope.fixes.given.leaving import Leaving, left, statements
 from kscope.fixes.given.operators import Operators
 from kscope.fixes.given.races import Races
 from kscope.fixes.given.remembered import remembered
@@ -66,7 +66,7 @@ class Played(Struct, frozen=True):
     block and of local arrays a thread, barriers that warps passed; of words in global memory which block wrote them,
     where races were looked for; of each thread a number that says which statements it went through, where asked.
     bytes: of shared memory, of what a block declares and up to the last that was written of what the launch gives,
-    where it has addresses."""
+    where it has addresses. gone: numbers of the statements that some thread went through, where asked."""
 
     loads: int
     shared: int
@@ -76,6 +76,7 @@ class Played(Struct, frozen=True):
     writers: Mapping[str, Any] = {}
     paths: Any = None
     bytes: tuple[int, int] = (0, 0)
+    gone: frozenset[int] = frozenset()
 
 
 PLAIN = Rules()
@@ -91,7 +92,7 @@ def play(
     body = Parser(text, NUMBERS.get(rules.literals)).body()
     try:
         one = Threads((*grid, 1)[:3], block, memory, numbers, rules)
-        one.taken = addressed(body)
+        one.taken, one.body = addressed(body), body
         with np.errstate(all="ignore"):
             one.run(body)
         return one.took()
@@ -129,11 +130,14 @@ class Threads(Leaving, Operators):
         self.start()
         self.paths = np.zeros(self.threads, dtype=np.uint64) if rules.paths else None
         self.numbered: dict[int, int] = {}
+        self.body: Node = ("block", [])
         self.known, self.called = dict(self.names), trees(rules.functions, NUMBERS.get(rules.literals))
 
     def took(self) -> Played:
         writers = self.races.writers() if self.races is not None else {}
-        return Played(self.loads, self.shared, sum(self.own.values()), self.passed, self.read, writers, self.paths)
+        gone = frozenset(n for n, one in enumerate(statements(self.body)) if id(one) in self.numbered)
+        return Played(self.loads, self.shared, sum(self.own.values()), self.passed, self.read, writers, self.paths,
+                      gone=gone)  # fmt: skip
 
     def run(self, node: Node) -> None:
         self.pay()

@@ -4,19 +4,17 @@ as many blocks as the device holds share them."""
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection
 
 from msgspec import Struct
 
 from kscope.features.estimate.gains import expected_at_most
-from kscope.features.patterns.loop_parallelism import trips
 from kscope.fixes.atomics.reading import MODIFIED
 from kscope.fixes.atomics.regions import clear
 from kscope.fixes.given.conditions import WRITES, proved, reads
 from kscope.fixes.given.rewrite import Call, calls_of
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Loop, Span, Text, closing, kernel_text, loops, outside, plain, spans_edited
+from kscope.fixes.given.text import Loop, Span, closing, kernel_text, loops, outside, plain, spans_edited
+from kscope.fixes.shared_sums.rounds import rounds
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 LEAST = 8  # rounds of a thread that each part keeps: what a block does besides is done once for each (judged)
@@ -52,7 +50,8 @@ def fixes(asked: Asked) -> list[Fix]:
     found = parted(clear(text.code))
     if found is None or not _bare(setting, found):
         return []
-    parts = int(min(held.blocks * setting.sms // launch.grid[0], _rounds(setting, text, found) // LEAST))
+    many = rounds(setting, text, [one.body for one in found.shared])
+    parts = int(min(held.blocks * setting.sms // launch.grid[0], many // LEAST))
     edits = spans_edited(setting, text, _spans(clear(text.code), found)) if parts > 1 else []
     return [_fix(asked, found, parts, edits)] if edits else []
 
@@ -176,34 +175,6 @@ def _bare(setting: Setting, found: Parted) -> bool:
         alone = all(code.classes[i].access == "reduction" or not code.defuse.consumers(i) for i in writes)
         return bool(writes) and alone and all("ADD" in code[i].mods for i in writes)
     return all(code.classes[i].access == "store" for i in writes)
-
-
-def _rounds(setting: Setting, text: Text, found: Parted) -> float:
-    """How often a thread goes round what is to be shared each time that it comes to it: of the loop that most of its
-    own instructions are in, not those of loops within."""
-    code = setting.code
-    most = 0.0
-    for one in found.shared:
-        inner = [(x.span[0], x.body[1]) for x in loops(text.code) if one.body[0] <= x.span[0] < one.body[1]]
-        lines = {text.first + text.code.count("\n", 0, at) for at in range(*one.body)
-                 if not any(a <= at < b for a, b in inner)}  # fmt: skip
-        heads = {text.first + text.code.count("\n", 0, a) for a, _ in inner}
-        own = Counter(code.cfg.loop_of[i] for i in code.ran(range(len(code)))
-                      if code[i].file == text.file and code[i].line in lines - heads)  # fmt: skip
-        number = next((n for n, _ in own.most_common() if n is not None), None)
-        if number is not None:  # a loop that is made for each of several cases is there as often
-            depth = code.cfg.loops[number].depth
-            alike = [n for n in own if n is not None and code.cfg.loops[n].depth == depth]
-            most = max([most, *(trips(code, n) * _copies(setting, n, lines - heads) for n in alike)])
-    return most
-
-
-def _copies(setting: Setting, number: int, lines: Collection[int]) -> int:
-    """How many rounds the compiler has put side by side: each access of a line is there as often."""
-    code = setting.code
-    met = Counter((code[i].line, code[i].opcode) for i in code.ran(range(len(code)))
-                  if code.cfg.loop_of[i] == number and code[i].line in lines and code.classes[i].access)  # fmt: skip
-    return min(met.values(), default=1)
 
 
 def _spans(code: str, found: Parted) -> list[Span]:
