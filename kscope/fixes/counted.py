@@ -20,6 +20,7 @@ from kscope.fixes.given.setting import Setting
 from kscope.fixes.memory.lane_mapping import sectors
 from kscope.fixes.memory.turned import Addressed, least
 from kscope.fixes.tile.own_rows import excess as with_data
+from kscope.isa.abi import abi
 from kscope.isa.families import family
 from kscope.model.program import Instruction
 
@@ -188,8 +189,12 @@ def _of_warps(setting: Setting, index: int) -> bool:
 
 
 def whole_sums(setting: Setting) -> float:
-    """Global stores, where no block adds a part of what it has to another's."""
+    """Global stores, where no block adds a part of what it has to another's, or takes a part of another's rounds: it
+    asks how many blocks lie along y or z then."""
     code = setting.code
+    sides = [f"c[0x0][{abi(code.program.sm).block_shape + at:#x}]" for at in (16, 20)]
+    if any(o.text in sides for ins in code.program.instructions for o in ins.operands):
+        return 0
     outside = code.where(lambda ins, op: op.space in ("global", "generic"))
     kinds = Counter(code.classes[i].access for i in outside)
     return 0 if kinds["atomic"] + kinds["reduction"] else kinds["store"]

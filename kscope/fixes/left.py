@@ -80,7 +80,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     **{(rule, "fence"): ("barriers of a block in loops", remaining.stops_in_loops) for rule in ("ASY502", "LAT304")},
     ("ASY502", "lane_mapping"): ("bulk copies that one lane alone asks for", lambda setting: len(by_one_lane(setting))),
     ("GRD401", "jam"): ("stores of sequences that no threads go along together", remaining.unjoined),
-    ("GRD401", "lane_mapping"): ("stores of sums that no blocks add up in parts", counted.whole_sums),
+    ("GRD401", "lane_mapping"): ("stores of what no blocks share in parts", counted.whole_sums),
     ("LAT306", "unroll"): ("bytes of code", remaining.code_bytes),
     ("LAT305", "jam"): ("branches in front of which no warp votes", remaining.unvoted),
     ("GRD401", "register"): (CHAINED, unshared),

@@ -94,8 +94,8 @@ REASONS: dict[str, str] = {
         "addresses nor the text say"
     ),
     "GRD401": (
-        "more blocks do the same work only in a loop over the grid, where rounds need nothing of each other, where each "
-        "thread sums up alone, or where it goes along a sequence with a factor and a term for each step, and this "
+        "more blocks do the same work only in a loop over the grid, where rounds need nothing of each other, where "
+        "each thread sums up alone, or where it goes along a sequence with a factor and a term for each step, and this "
         "kernel has none of which that can be told: "
         "its blocks share the work in another way"
     ),

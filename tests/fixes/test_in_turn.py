@@ -9,6 +9,7 @@ import pytest
 
 from kscope.fixes.given.text import Text
 from kscope.fixes.rows.regrouped import applied
+from kscope.fixes.tiling import in_turn
 from kscope.fixes.tiling.turns import spans, turns
 from kscope.fixes.tiling.turns_played import kernel, same
 
@@ -138,3 +139,34 @@ def test_a_thread_that_goes_along_neighbours_goes_on() -> None:
     assert shared(code.replace("{}", along), **one) == []  # type: ignore[arg-type]
     (new,) = shared(code.replace("{}", down), **one)  # type: ignore[arg-type]
     assert "for (int i = blockIdx.x; i < n; i += gridDim.x)" in new
+
+
+@pytest.mark.parametrize(
+    ("many", "blocks", "text", "found"),
+    [
+        (4, 32, "blockIdx.x", ("y", 4)),  # no more than there are rounds
+        (100, 32, "blockIdx.x", ("y", 25)),  # 33 fit: four rounds each, as few as of 25
+        (100, 32, "blockIdx.x blockIdx . y", ("z", 25)),
+        (1, 32, "blockIdx.x", None),
+        (100, 600, "blockIdx.x", None),  # the chip is full
+    ],
+)
+def test_how_many_blocks(
+    monkeypatch: pytest.MonkeyPatch, many: int, blocks: int, text: str, found: tuple[str, int] | None
+) -> None:
+    monkeypatch.setattr(in_turn, "machine_loops", lambda *_: {0: 1})
+    monkeypatch.setattr(in_turn, "trips", lambda *_: many)
+    monkeypatch.setattr(in_turn, "_share", lambda *_: 1.0)
+    launch = SimpleNamespace(grid=(blocks, 1, 1), blocks=blocks)
+    setting: Any = SimpleNamespace(launch=launch, sms=132, code=None, occupancy=lambda: SimpleNamespace(blocks=8))
+    turn: Any = SimpleNamespace(body=(0, 1), whole=(0, 1))
+    way = in_turn._chosen(setting, Text("k.cu", 1, text), text, [turn])
+    assert (way and (way.axis, way.parts)) == found
+    monkeypatch.setattr(in_turn, "_share", lambda *_: 0.3)
+    assert in_turn._chosen(setting, Text("k.cu", 1, text), text, [turn]) is None  # most is done once a block
+
+
+@pytest.mark.parametrize("line", ["asm(\"\");", "clock();", "atomicCAS(count, 0, 1);", "dim3 at = blockIdx;"])
+def test_words_that_are_not_played(line: str) -> None:
+    assert in_turn._STRANGE.search(BALL[BALL.index("{") :]) is None
+    assert in_turn._STRANGE.search(BALL[BALL.index("{") :].replace("int c = 0;", line)) is not None

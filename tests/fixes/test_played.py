@@ -318,3 +318,12 @@ def test_a_name_that_hides_another_gives_it_back() -> None:
     assert made["y"].tolist() == [35] * 8
     with pytest.raises(Unplayable):
         play("{ int a[2] = {}; { int a[2] = {}; y[threadIdx.x] = a[0]; } }", (1, 1), (8, 1), made, {})
+
+
+def test_a_pointer_that_gets_its_place_later() -> None:
+    text = "{ const int* p; for (int i = threadIdx.x; i < 6; i += 4) { p = x + i; y[i] = p[1]; } }"
+    made = {"x": np.arange(8), "y": np.zeros(8, dtype=np.int64)}
+    play(text, (1, 1), (4, 1), made, {})
+    assert made["y"].tolist() == [1, 2, 3, 4, 5, 6, 0, 0]
+    with pytest.raises(Unplayable):
+        play("{ const int* p; if (threadIdx.x > 8) p = x; y[threadIdx.x] = *p; }", (1, 1), (4, 1), made, {})

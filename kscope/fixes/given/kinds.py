@@ -19,6 +19,8 @@ FLOATS = ("float", "double", *HALVES)
 ATOMICS = {"atomicAdd": "add", "atomicMin": "minimum", "atomicMax": "maximum"}
 CARRIERS = ("unsigned", "int", "uint", "uint32_t", "int32_t", "uint2", "int2", "uint4", "int4")
 """Types that hold halves by the way."""
+NOWHERE: tuple[str, int, tuple[int, ...]] = ("[]", 0, ())
+"""Array, place and sides of a pointer that has no value yet."""
 Values = Any
 """One number for all threads, an array of one for each, a vector of such, or a pointer."""
 
@@ -89,6 +91,8 @@ def chosen(mask: Any, new: Values, old: Values) -> Values:
         parts = tuple(np.where(mask, a, b) for a, b in zip(new.parts, old.parts, strict=True))
         return Vector(parts, new.size, new.each)
     both = isinstance(new, Pointer) and isinstance(old, Pointer)
+    if both and old.memory == NOWHERE[0]:
+        return new
     if both and structs.replace(new, at=0) == structs.replace(old, at=0):
         return structs.replace(new, at=np.where(mask, new.at, old.at))
     if isinstance(new, (Vector, Pointer)) or isinstance(old, (Vector, Pointer)):

@@ -12,6 +12,7 @@ from kscope.fixes.given.kinds import (
     CARRIERS,
     FLOATS,
     LETTERS,
+    NOWHERE,
     Pointer,
     Reference,
     Values,
@@ -63,8 +64,7 @@ class Places:
     def value(self, node: Node) -> Values:
         raise NotImplementedError
 
-    def pay(self, count: int = 0) -> None:
-        raise NotImplementedError
+    def pay(self, count: int = 0) -> None: ...
 
     def array(self, name: str, kind: str, dims: tuple[int, ...], value: Node | None, *, shared: bool) -> None:
         """A new array of a block or a thread."""
@@ -92,7 +92,7 @@ class Places:
         if star == "&":
             return self._reference(width, size, value)
         if value is None or value == ("list", []):
-            return Vector((0,) * width, size) if width > 1 else 0
+            return Pointer(*NOWHERE, width, size) if star else Vector((0,) * width, size) if width > 1 else 0
         if value[0] == "list":
             parts = [self.value(v) for v in value[1]]
             first: Values = Vector((*parts, *(0,) * (width - len(parts))), size) if width > 1 else parts[0]

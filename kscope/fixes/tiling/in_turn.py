@@ -88,7 +88,8 @@ def _fix(asked: Asked, one: Kernel, chosen: Shared, edits: list[Edit], compared:
             proved("one block takes all rounds now", "launch", launch.grid, f"1 along {axis}"),
             reads("a round hands nothing on", "what it changes by name it sets first, and nothing else asks for it"),
             Condition(holds="arrays that it reads and writes do not overlap", state="check",
-                      why="two parameters may point into one array"),
+                      why="in place, blocks would read what others have changed" if "__sync" in one.text.code else
+                      "two parameters may point into one array"),
             *([Condition(holds="the order in which floats are added does not matter", state="check",
                          why="atomics have none")] if one.fractions_added else []),
         ],

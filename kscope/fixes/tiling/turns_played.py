@@ -31,9 +31,9 @@ from kscope.fixes.tiling.turns import Turn, spans
 from kscope.model.kernel import Launch
 from kscope.model.lazily import np
 
-DRAWS, ENOUGH, LEAST = 28, 8, 4  # launches with numbers of their own: tried, played at most, at least (judged)
+DRAWS, ENOUGH, LEAST = 28, 6, 4  # launches with numbers of their own: tried, played at most, at least (judged)
 PARTS = (2, 5)  # blocks for each of now
-CELLS, STEPS = 1 << 16, 12_000_000
+CELLS, STEPS = 1 << 16, 6_000_000
 THREADS = 32  # of a block, where the text asks for its size
 NARROW = 4  # numbers that data are, in every third launch: places that data pick are then often the same
 NEAR = 1e-9  # of what atomics add up in another order (judged)
@@ -153,11 +153,11 @@ def same(setting: Setting, one: Kernel, found: Sequence[Turn], axis: str) -> int
             new = _left(one, now, (*grid,), block, n)
             if new is None or not all(_alike(left[0][p], new[0][p]) for p in one.pointers):
                 return 0
+            shared += shared < LEAST and _short(one, now, (*grid,), block, n, left[0], axis)
         compared, played = compared + _written(one, left[0], n), played + 1
-        shared += _short(one, now, (*grid,), block, n, left[0], axis)
-        if played >= ENOUGH and shared > 1 and leaves <= gone:
+        if played >= ENOUGH and shared >= LEAST and leaves <= gone:
             break
-    return compared if played >= LEAST and shared > 1 and leaves <= gone else 0
+    return compared if played >= LEAST and shared >= LEAST and leaves <= gone else 0
 
 
 def _launched(launch: Launch, code: str) -> tuple[tuple[int, int], list[int]]:
