@@ -88,6 +88,7 @@ def test_a_loop_that_goes_on_at_its_end() -> None:
         ("count[q] = c;", "count[0] = c;"),
         ("count[q] = c;", "count[found[q]] = c;"),  # what data pick
         ("count[q] = c;", "if (some[q] > 1e30f) count[0] = c; count[q] = c;"),  # never gone through
+        ("count[q] = c;", "if (some[q] == 190) count[0] = c; else count[q] = c;"),  # few at a time
         ("count[q] = c;", "if (c < 0) break; count[q] = c;"),
         ("count[q] = c;", "if (c < 0) return; count[q] = c;"),
         ("count[q] = c;", "__syncthreads(); count[q] = c;"),

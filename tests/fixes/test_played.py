@@ -320,6 +320,14 @@ def test_a_name_that_hides_another_gives_it_back() -> None:
         play("{ int a[2] = {}; { int a[2] = {}; y[threadIdx.x] = a[0]; } }", (1, 1), (8, 1), made, {})
 
 
+def test_statements_that_threads_go_through() -> None:
+    text = "{ int i = threadIdx.x; if (i > 4) y[i] = 1; else if (i > 9) y[0] = 2; for (; i < 9; i += 4) y[i] += 1; }"
+    made = {"y": np.zeros(16, dtype=np.int64)}
+    took = play(text, (1, 1), (8, 1), made, {}, Rules(paths=True))
+    assert took.gone == {0: 8, 1: 8, 2: 8, 3: 3, 4: 5, 6: 5, 7: 8, 8: 8, 9: 8}  # not 5: nobody is so large
+    assert play(text, (1, 1), (8, 1), made, {}).gone == {}
+
+
 def test_a_pointer_that_gets_its_place_later() -> None:
     text = "{ const int* p; for (int i = threadIdx.x; i < 6; i += 4) { p = x + i; y[i] = p[1]; } }"
     made = {"x": np.arange(8), "y": np.zeros(8, dtype=np.int64)}

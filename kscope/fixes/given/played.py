@@ -66,7 +66,8 @@ class Played(Struct, frozen=True):
     block and of local arrays a thread, barriers that warps passed; of words in global memory which block wrote them,
     where races were looked for; of each thread a number that says which statements it went through, where asked.
     bytes: of shared memory, of what a block declares and up to the last that was written of what the launch gives,
-    where it has addresses. gone: numbers of the statements that some thread went through, where asked."""
+    where it has addresses. gone: of statements, by their numbers, the most threads that went through one at a time,
+    where asked."""
 
     loads: int
     shared: int
@@ -76,7 +77,7 @@ class Played(Struct, frozen=True):
     writers: Mapping[str, Any] = {}
     paths: Any = None
     bytes: tuple[int, int] = (0, 0)
-    gone: frozenset[int] = frozenset()
+    gone: Mapping[int, int] = {}
 
 
 PLAIN = Rules()
@@ -129,13 +130,13 @@ class Threads(Leaving, Operators):
         self.names |= {name: Pointer(name, 0, (), *words(rules.kinds.get(name, ""))) for name in memory}
         self.start()
         self.paths = np.zeros(self.threads, dtype=np.uint64) if rules.paths else None
-        self.numbered: dict[int, int] = {}
+        self.numbered, self.most = dict[int, int](), dict[int, int]()
         self.body: Node = ("block", [])
         self.known, self.called = dict(self.names), trees(rules.functions, NUMBERS.get(rules.literals))
 
     def took(self) -> Played:
         writers = self.races.writers() if self.races is not None else {}
-        gone = frozenset(n for n, one in enumerate(statements(self.body)) if id(one) in self.numbered)
+        gone = {n: self.most[id(one)] for n, one in enumerate(statements(self.body)) if id(one) in self.most}
         return Played(self.loads, self.shared, sum(self.own.values()), self.passed, self.read, writers, self.paths,
                       gone=gone)  # fmt: skip
 
@@ -143,6 +144,7 @@ class Threads(Leaving, Operators):
         self.pay()
         if self.paths is not None:
             number = self.numbered.setdefault(id(node), len(self.numbered) + 1)
+            self.most[id(node)] = max(int(self.on.sum()), self.most.get(id(node), 0))
             self.paths[self.on] = self.paths[self.on] * np.uint64(PRIME) + np.uint64(number)
         getattr(self, f"_do_{node[0]}")(node)
 

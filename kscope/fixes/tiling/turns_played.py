@@ -35,6 +35,7 @@ DRAWS, ENOUGH, LEAST = 28, 6, 4  # launches with numbers of their own: tried, pl
 PARTS = (2, 5)  # blocks for each of now
 CELLS, STEPS = 1 << 16, 6_000_000
 THREADS = 32  # of a block, where the text asks for its size
+TOGETHER = 4  # threads that go through a statement at a time, for it to be shown that they leave each other alone
 NARROW = 4  # numbers that data are, in every third launch: places that data pick are then often the same
 NEAR = 1e-9  # of what atomics add up in another order (judged)
 _PLAYED_AS = (
@@ -147,12 +148,12 @@ def same(setting: Setting, one: Kernel, found: Sequence[Turn], axis: str) -> int
         left = _left(one, was, (*blocks,), block, n)
         if left is None:
             continue
-        gone |= left[1].gone
         for parts in PARTS:
             grid = [parts if a == axis else size for a, size in zip("xyz", blocks, strict=True)]
             new = _left(one, now, (*grid,), block, n)
             if new is None or not all(_alike(left[0][p], new[0][p]) for p in one.pointers):
                 return 0
+            gone |= {number for number, threads in new[1].gone.items() if threads >= TOGETHER}
             shared += shared < LEAST and _short(one, now, (*grid,), block, n, left[0], axis)
         compared, played = compared + _written(one, left[0], n), played + 1
         if played >= ENOUGH and shared >= LEAST and leaves <= gone:
