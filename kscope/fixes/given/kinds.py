@@ -19,8 +19,7 @@ FLOATS = ("float", "double", *HALVES)
 ATOMICS = {"atomicAdd": "add", "atomicMin": "minimum", "atomicMax": "maximum"}
 CARRIERS = ("unsigned", "int", "uint", "uint32_t", "int32_t", "uint2", "int2", "uint4", "int4")
 """Types that hold halves by the way."""
-NOWHERE: tuple[str, int, tuple[int, ...]] = ("[]", 0, ())
-"""Array, place and sides of a pointer that has no value yet."""
+NOWHERE = "[]"  # where a pointer leads that has no value yet
 Values = Any
 """One number for all threads, an array of one for each, a vector of such, or a pointer."""
 
@@ -49,6 +48,13 @@ class Vector(Struct, frozen=True):
     parts: tuple[Values, ...]
     size: int = 4
     each: int = 1
+
+
+def unset(star: str, width: int, size: int) -> Values:
+    """What a name stands for that is declared without a value."""
+    if star:
+        return Pointer(NOWHERE, 0, (), width, size)
+    return Vector((0,) * width, size) if width > 1 else 0
 
 
 def part(whole: Vector, n: int) -> Values:
@@ -91,7 +97,7 @@ def chosen(mask: Any, new: Values, old: Values) -> Values:
         parts = tuple(np.where(mask, a, b) for a, b in zip(new.parts, old.parts, strict=True))
         return Vector(parts, new.size, new.each)
     both = isinstance(new, Pointer) and isinstance(old, Pointer)
-    if both and old.memory == NOWHERE[0]:
+    if both and old.memory == NOWHERE:
         return new
     if both and structs.replace(new, at=0) == structs.replace(old, at=0):
         return structs.replace(new, at=np.where(mask, new.at, old.at))

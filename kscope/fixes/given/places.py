@@ -12,7 +12,6 @@ from kscope.fixes.given.kinds import (
     CARRIERS,
     FLOATS,
     LETTERS,
-    NOWHERE,
     Pointer,
     Reference,
     Values,
@@ -20,6 +19,7 @@ from kscope.fixes.given.kinds import (
     as_float,
     carried,
     fits,
+    unset,
     words,
 )
 from kscope.fixes.given.races import Races
@@ -92,7 +92,7 @@ class Places:
         if star == "&":
             return self._reference(width, size, value)
         if value is None or value == ("list", []):
-            return Pointer(*NOWHERE, width, size) if star else Vector((0,) * width, size) if width > 1 else 0
+            return unset(star, width, size)
         if value[0] == "list":
             parts = [self.value(v) for v in value[1]]
             first: Values = Vector((*parts, *(0,) * (width - len(parts))), size) if width > 1 else parts[0]

@@ -143,22 +143,27 @@ def same(setting: Setting, one: Kernel, found: Sequence[Turn], axis: str) -> int
     block, blocks, leaves = *_launched(launch, code), _leaves(was)
     if launch.block[2] > 1 or leaves is None:
         return 0
+    grids = [tuple(parts if a == axis else size for a, size in zip("xyz", blocks, strict=True)) for parts in PARTS]
     compared, played, shared, gone = 0, 0, 0, set[int]()
     for n in range(DRAWS):
         left = _left(one, was, (*blocks,), block, n)
         if left is None:
             continue
-        for parts in PARTS:
-            grid = [parts if a == axis else size for a, size in zip("xyz", blocks, strict=True)]
-            new = _left(one, now, (*grid,), block, n)
+        for grid in grids:
+            new = _left(one, now, grid, block, n)
             if new is None or not all(_alike(left[0][p], new[0][p]) for p in one.pointers):
                 return 0
-            gone |= {number for number, threads in new[1].gone.items() if threads >= TOGETHER}
-            shared += shared < LEAST and _short(one, now, (*grid,), block, n, left[0], axis)
+            gone |= _together(new[1])
+            shared += shared < LEAST and _short(one, now, grid, block, n, left[0], axis)
         compared, played = compared + _written(one, left[0], n), played + 1
         if played >= ENOUGH and shared >= LEAST and leaves <= gone:
             break
     return compared if played >= LEAST and shared >= LEAST and leaves <= gone else 0
+
+
+def _together(played: Played) -> set[int]:
+    """Statements that several threads went through at a time."""
+    return {number for number, threads in played.gone.items() if threads >= TOGETHER}
 
 
 def _launched(launch: Launch, code: str) -> tuple[tuple[int, int], list[int]]:
