@@ -29,11 +29,11 @@ from msgspec import Struct
 
 from kscope.model.contract.analysis import Estimate, Evidence, Finding, Location, Regime, Remedy, Severity
 from kscope.model.metric_names import is_read
-from kscope.model.units import counted, percent, spelled, with_article
+from kscope.model.units import counted, figure, percent, spelled, with_article
 
 __all__ = [
     "FAINT", "PASSED", "AnyRule", "CodeRule", "CounterRule", "Missing", "Outcome", "Passed", "ProfiledRule", "Rule",
-    "counted", "derived", "measured", "percent", "spelled", "with_article",
+    "counted", "derived", "figure", "measured", "percent", "spelled", "with_article",
 ]  # fmt: skip
 
 if TYPE_CHECKING:

@@ -70,11 +70,10 @@ from __future__ import annotations
 from kscope.features.facts import Alone, Code, Facts, total
 from kscope.isa.families import family
 from kscope.model.contract.analysis import Finding
-from kscope.model.units import figure
 from kscope.rules._shared.blocks import trees
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules._shared.tile_rings import before_barriers
-from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent, spelled
+from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, figure, measured, percent, spelled
 
 WAITED = 0.3  # of warp time at barriers, from which counters alone are worth a word
 NEAR = 64  # instructions: a longer branch skips more than a phase
