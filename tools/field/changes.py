@@ -25,7 +25,7 @@ from kscope.model.contract.fixes import Fix  # noqa: E402
 from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
 
 LABELS = Path(__file__).resolve().parent / "labels" / "changes.toml"
-COUNTS = ("kernels", "printed_first", "printed_then", "printed", "held", "held_before", "held_now", "new", "new_first")
+COUNTS = ("kernels", "printed_first", "printed_then", "printed", "held", "held_before", "held_now", "new", "new_first", "new_now")
 SLOWER, GAIN = 0.99, 1.1  # of the time before over the time after: what is below is slower, what is worth it
 INTRO = """# Changes to public kernels
 
@@ -38,14 +38,15 @@ def page(read: Mapping[str, Any]) -> str:
     rows = sorted(read["changes"], key=lambda r: (r["made"], not r["first"], r["program"], r["rule"]))
     of = {(made, first): [r for r in rows if (r["made"], r["first"]) == (made, first)]
           for made in (1, 2, 3) for first in (True, False)}  # fmt: skip
-    kernels, before, between, now, held, held_before, held_now, new, new_first = (read[n] for n in COUNTS)
+    kernels, before, between, now, held, held_before, held_now, new, new_first, new_now = (read[n] for n in COUNTS)
     out = [
         INTRO,
         f"Of {kernels} kernels of four lists {before} had a change in code by makers that were written before anybody",
         f"looked at them for one (1), {between} with those written then (1, with these kernels at hand), {now} with",
         f"those written since with the kernels of the first two lists at hand (2). Of the {held} kernels of the other",
         f"two, which nobody looked at for these, {held_before} had a change before and {held_now} have one. Of {new}",
-        f"kernels of a fifth list, of which nothing was known, {new_first} had one (3).",
+        f"kernels of a fifth list, of which nothing was known, {new_first} had one (3); {new_now} have one since, with these",
+        "kernels at hand.",
         "",
         f"At first sight (1): {said(of[1, True])}",
         "",
