@@ -25,7 +25,10 @@ from kscope.model.contract.fixes import Fix  # noqa: E402
 from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
 
 LABELS = Path(__file__).resolve().parent / "labels" / "changes.toml"
-COUNTS = ("kernels", "printed_first", "printed_then", "printed", "held", "held_before", "held_now", "new", "new_first", "new_now")
+COUNTS = (
+    "kernels", "printed_first", "printed_then", "printed", "held", "held_before", "held_now", "new", "new_first",
+    "new_now",
+)  # fmt: skip
 SLOWER, GAIN = 0.99, 1.1  # of the time before over the time after: what is below is slower, what is worth it
 INTRO = """# Changes to public kernels
 
@@ -45,8 +48,8 @@ def page(read: Mapping[str, Any]) -> str:
         f"looked at them for one (1), {between} with those written then (1, with these kernels at hand), {now} with",
         f"those written since with the kernels of the first two lists at hand (2). Of the {held} kernels of the other",
         f"two, which nobody looked at for these, {held_before} had a change before and {held_now} have one. Of {new}",
-        f"kernels of a fifth list, of which nothing was known, {new_first} had one (3); {new_now} have one since, with these",
-        "kernels at hand.",
+        f"kernels of a fifth list, of which nothing was known, {new_first} had one (3); {new_now} have one since, with",
+        "these kernels at hand.",
         "",
         f"At first sight (1): {said(of[1, True])}",
         "",
