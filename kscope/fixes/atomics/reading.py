@@ -102,7 +102,7 @@ def returning(kernel: Kernel) -> list[tuple[int, int, str]] | None:
 
 def changed(code: str, name: str) -> int:
     """How often a name is given a value, or its address taken."""
-    after = rf"(?<![\w.>]){name}\b(?:\s*\[[^\]]*\])?{MODIFIED}"
+    after = rf"(?<![\w.])(?<!->){name}\b(?:\s*\[[^\]]*\])?{MODIFIED}"
     return len(re.findall(after, code)) + len(re.findall(rf"(?:\+\+|--|[(,=;{{?:]\s*&)\s*{name}\b", code))
 
 

@@ -38,7 +38,7 @@ def elements(asked: Asked) -> list[Fix]:
         def change(line: str, counters: set[str] = counters) -> str:
             for name in floats:
                 for c in counters:
-                    used = rf"(?<![\w.>&]){name}\s*\[\s*([^][]+?)\s*\+\s*{c}\s*\](?!\s*[-+*/]?=(?!=))"
+                    used = rf"(?<![\w.&])(?<!->){name}\s*\[\s*([^][]+?)\s*\+\s*{c}\s*\](?!\s*[-+*/]?=(?!=))"
                     line = re.sub(used, rf"element4(&{name}[\1], {c})", line)
             return line
 

@@ -14,7 +14,7 @@ from kscope.model.contract.fixes import Fix, Proof
 
 TYPES = ("float", "double", "int", "unsigned")
 SEEDS = (1, 2, 3)
-_USE = re.compile(r"(?<![\w.>])(\w+)\s*\[\s*(\w+(?:\.x)?)\s*\]")
+_USE = re.compile(r"(?<![\w.])(?<!->)(\w+)\s*\[\s*(\w+(?:\.x)?)\s*\]")
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -39,7 +39,7 @@ def fixes(asked: Asked) -> list[Fix]:
 
 def _others(code: str, name: str, uses: list[re.Match[str]]) -> list[int]:
     """Where a name stands that is no use by the thread's own index and no declaration."""
-    found = [m.start() for m in re.finditer(rf"(?<![\w.>]){name}\b", code)]
+    found = [m.start() for m in re.finditer(rf"(?<![\w.])(?<!->){name}\b", code)]
     own = [at for at in found if any(u.start() <= at < u.end() for u in uses)]
     return [at for at in found if at not in own and not _declares(code, at, name)]
 

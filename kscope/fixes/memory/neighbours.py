@@ -100,7 +100,7 @@ def stores(asked: Asked) -> list[Fix]:
         return []
     name = index["name"]
     once, alike = _alike(text.code[start:end], name, count)
-    inside = re.sub(rf"(?<![\w.>]){name}\b", f"({name} + k)", alike)
+    inside = re.sub(rf"(?<![\w.])(?<!->){name}\b", f"({name} + k)", alike)
     inside = re.sub(rf"^{out}\s*\[\s*\({name} \+ k\)\s*\]", f"{out}_v.at[k]", inside)
     several = f"Several<{kind}, {count}>"
     new = (
@@ -150,7 +150,7 @@ def _alike(statement: str, name: str, count: int) -> tuple[str, str]:
             return match[0]
         return made.setdefault(f"{match[1]}[{name} {match[2]} {match[3]}]", f"{match[1]}_one{len(made) or ''}")
 
-    text = re.sub(rf"(?<![\w.>])(\w+)\s*\[\s*{name}\s*(>>|/)\s*(\d+)\s*\](?!\s*[-+*/|&^]?=(?!=))", one, statement)
+    text = re.sub(rf"(?<![\w.])(?<!->)(\w+)\s*\[\s*{name}\s*(>>|/)\s*(\d+)\s*\](?!\s*[-+*/|&^]?=(?!=))", one, statement)
     return "".join(f"\n  const auto {new} = {read};" for read, new in made.items()), text
 
 
@@ -203,7 +203,7 @@ def _one(code: str) -> _One | None:
     if guarded is None or end is None or code[end:].strip() != "}":
         return None
     statement = code[at:end]
-    element = rf"(?<![\w.>])(\w+)\s*\[\s*{name}\s*\]"
+    element = rf"(?<![\w.])(?<!->)(\w+)\s*\[\s*{name}\s*\]"
     stored = re.match(rf"(\w+)\s*\[\s*{name}\s*\]\s*=(?!=)", statement)
     if stored is None or "{" in statement or re.search(rf"\b{name}\b", re.sub(element, "", statement)):
         return None
@@ -221,7 +221,7 @@ def _several(code: str, one: _One, count: int) -> list[Span]:
     bound = one.bound
     name = index["name"]
     read = [n for n in dict.fromkeys(used[1:]) if n != out]
-    inside = re.sub(rf"(?<![\w.>])(\w+)\s*\[\s*{name}\s*\]", lambda m: f"{m[1]}_v.at[k]", statement)
+    inside = re.sub(rf"(?<![\w.])(?<!->)(\w+)\s*\[\s*{name}\s*\]", lambda m: f"{m[1]}_v.at[k]", statement)
     if out in used[1:]:
         read.append(out)
     loads = "".join(

@@ -52,10 +52,16 @@ def in_each_branch(text: str, spans: Sequence[tuple[int, int]]) -> bool:
         branches, rest = _branches(inner[start:end])
         if not rest or not branches:
             continue
-        used = [any(start + a + shift <= s and e <= start + b + shift for s, e in spans) for a, b in branches]
-        if all(used):
+        if all(_in(inner, (start + a, start + b), [(s - shift, e - shift) for s, e in spans]) for a, b in branches):
             return True
     return False
+
+
+def _in(text: str, branch: tuple[int, int], spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether a branch always comes to one of the uses."""
+    begin, end = branch
+    mine = [(s - begin, e - begin) for s, e in spans if begin <= s and e <= end]
+    return bool(mine) and certain(text[begin:end], mine)
 
 
 def _branches(one: str) -> tuple[list[tuple[int, int]], bool]:
@@ -84,7 +90,7 @@ def asked_alike(text: str, spans: Sequence[tuple[int, int]], local: Collection[s
     for test, branch in sorted(_asked(text), key=lambda x: x[1]):
         if not all(branch[0] <= start and end <= branch[1] for start, end in spans):
             continue
-        names = set(re.findall(r"(?<![\w.>])[A-Za-z_]\w*", test))
+        names = set(re.findall(r"(?<![\w.])(?<!->)[A-Za-z_]\w*", test))
         if not _ALIKE.fullmatch(test) or _VARYING.search(test[1:]) or names & set(local):
             return None
         if any(changed(text, n) for n in names):
@@ -166,13 +172,19 @@ def _until(text: str, at: int) -> int | None:
 
 
 def given_before(text: str, at: int, made: Mapping[str, str]) -> dict[str, str]:
-    """What the names of a text are made of where a place in it is come to: of those that it brings up without a value,
-    what they were given last, where that is certain."""
+    """What the names of a text are made of where a place in it is come to: what they were brought up with if nothing
+    changes them, else what they were given last, where that is certain."""
     out = dict(made)
-    for name in (n for n, value in made.items() if not value):
-        for match in re.finditer(rf"(?<![\w.>&*]){name}\s*=(?!=)\s*([^;]*);", text[:at]):
-            around = _opened(text, match.start())
-            out[name] = match[1] if around == _opened(text, at)[: len(around)] else ""
+    for name, value in made.items():
+        if value:
+            out[name] = value if changed(text, name) == 1 else ""
+            continue
+        given = list(re.finditer(rf"(?<![\w.&*])(?<!->){name}\s*=(?!=)\s*([^;]*);", text))
+        if changed(text, name) != len(given):
+            continue
+        for match in (m for m in given if m.start() < at):
+            around, alone = _opened(text, match.start()), text[: match.start()].rstrip()[-1:] in ("", ";", "{", "}")
+            out[name] = match[1] if alone and around == _opened(text, at)[: len(around)] else ""
     return out
 
 

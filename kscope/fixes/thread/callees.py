@@ -13,7 +13,7 @@ from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import LONGEST, Text, blanked, closing
 
 MOST = 64  # functions that are looked for: what more are called is not known (judged)
-CALLED = re.compile(r"(?<![\w.>])([A-Za-z_]\w*)\s*(?:<[\w\s:,]*>\s*)?\(")
+CALLED = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*(?:<[\w\s:,]*>\s*)?\(")
 _MEETS = re.compile(
     r"\b(?:threadIdx|blockIdx|blockDim|gridDim|warpSize|laneid|__\w*sync\w*|__shfl\w*|__ballot\w*|__any\w*|__all\w*|"
     r"__match\w*|__activemask|__shared__|cooperative_groups|this_thread\w*)\b|\bcg\s*::|%%?(?:laneid|tid|ctaid|warpid)"
@@ -146,7 +146,7 @@ def handed_to(
     text, rest = code[slice(*body)], code[code.find("{") : body[0]] + code[body[1] :]
     out: dict[str, list[str]] = {}
     for array in (n for n, (_, const) in known.items() if not const):
-        for match in re.finditer(rf"(?<![\w.>]){array}\b(?!\s*\[)", text):
+        for match in re.finditer(rf"(?<![\w.])(?<!->){array}\b(?!\s*\[)", text):
             function, _ = taker(text[: match.start()])
             whole = re.match(r"\s*[,)]", text[match.end() :])
             if whole is None or not function or not calls.apart(function) or re.search(rf"\b{array}\b", rest):
@@ -164,6 +164,6 @@ def taker(before: str) -> tuple[str | None, int]:
         depth += (c in ")]}") - (c in "([{")
         position += c == "," and not depth
         if depth < 0:
-            called = re.search(r"(?:(?<![\w.>])(?:::\s*)?([A-Za-z_]\w*)\s*(?:<[\w\s:,]*>)?|([\w\])>]))\s*$", before[:n])
+            called = re.search(r"(?:(?<![\w.])(?<!->)(?:::\s*)?([A-Za-z_]\w*)\s*(?:<[\w\s:,]*>)?|([\w\])>]))\s*$", before[:n])
             return ("", 0) if called is None or c != "(" else (called[1], position)
     return "", 0

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from kscope.fixes.atomics.reading import changed
+from kscope.fixes.atomics.reading import MODIFIED, changed
 from kscope.fixes.given.text import Loop, closing, loops, plain, statement_end
 from kscope.fixes.thread.callees import NONE, Callees
 from kscope.fixes.thread.directives import ways
@@ -112,7 +112,7 @@ def _of_threads(code: str, opened: int, calls: Callees) -> Elements | None:
 
 def _alias(inside: str, name: str) -> bool:
     """Whether a name serves for another's value alone, as the thread's number for the element's does."""
-    again = [m.start() for m in re.finditer(rf"(?<![\w.>]){name}\b", inside)]
+    again = [m.start() for m in re.finditer(rf"(?<![\w.])(?<!->){name}\b", inside)]
     return len(again) == 2 and any(m.start("from") <= again[1] < m.end("from") for m in _DECLARED.finditer(inside))
 
 
@@ -126,11 +126,29 @@ def _of_loops(code: str, opened: int, calls: Callees) -> Iterator[Elements]:
         if changed(code[slice(*loop.body)], loop.name) or re.search(r"\w\s*\(", loop.end) or "," in loop.step:
             continue
         rows = rows_of(code, loop.body, loop.name, calls)
-        if rows is not None:
+        if rows is not None and _alike_each_time(code, opened, loop, rows.rows):
             yield Elements(
                 "loop", loop.kind, loop.name, loop.start, loop.end, "", loop.span, loop.span, loop.body, rows.rows,
                 step, rows.sums, rows.handed, rows.apart,
             )  # fmt: skip
+
+
+def _alike_each_time(code: str, opened: int, loop: Loop, rows: tuple[Row, ...]) -> bool:
+    """Whether a loop in another one has other elements each time, or each thread the same ones: no barrier is between,
+    and which elements are a thread's hangs on the bound and on where arrays start."""
+    around = ""
+    for match in re.finditer(r"\b(?:for|while)\s*\(|\bdo\b", code[opened : loop.span[0]]):
+        stop = statement_end(code, opened + match.start())
+        if stop is not None and stop >= loop.body[1]:
+            around = around or code[opened + match.start() : stop]
+    moved = set(re.findall(rf"([A-Za-z_]\w*){MODIFIED}|(?:\+\+|--)\s*([A-Za-z_]\w*)", around))
+    names = {name for pair in moved for name in pair} - {"", loop.name}
+
+    def of(text: str) -> bool:
+        return not names.isdisjoint(re.findall(r"[A-Za-z_]\w*", text))
+
+    steady = not any(of(f"{row.name} {row.at} {row.when} {loop.end}") for row in rows)
+    return steady or all(of(f"{row.name} {row.at}") for row in rows if row.written)
 
 
 def _named_loops(code: str, opened: int) -> Iterator[Loop]:

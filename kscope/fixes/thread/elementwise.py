@@ -190,9 +190,12 @@ def _for(code: str, one: Elements) -> bool:
 
 
 def spans(code: str, one: Elements, count: int, number: int = 1) -> list[Span]:
-    """What changes in the text. number: of a loop among those that change."""
+    """What changes in the text; nothing where a name that is needed is taken. number: of a loop among those that
+    change."""
     k = next(n for n in ("k", "k_n", "kk_n") if not re.search(rf"\b{n}\b", code))
     rows, body = one.rows, code[slice(*one.body)]
+    if any(re.search(rf"\b{n}\b", code) for n in (f"{one.name}_whole", *(_kept(row, rows) for row in rows))):
+        return []
     done = _done(body, one, rows, k)
     types = {row: f"Several<{row.kind}, {count}>" for row in rows}
     before = "".join(f" {types[row]} {_kept(row, rows)}{_loaded(row, rows, types[row])};" for row in rows)
@@ -272,4 +275,4 @@ def _done(body: str, one: Elements, rows: tuple[Row, ...], k: str) -> str:
 
 
 def _moved(text: str, name: str, k: str) -> str:
-    return re.sub(rf"(?<![\w.>]){name}\b", f"({name} + {k})", text)
+    return re.sub(rf"(?<![\w.])(?<!->){name}\b", f"({name} + {k})", text)

@@ -43,7 +43,7 @@ def elsewhere(one: Elements, code: str, words: tuple[str, ...]) -> bool:
     for made in re.finditer(r"\b(?:[A-Za-z_]\w*\s+)+([A-Za-z_]\w*)\s*=(?!=)[^;,]*;", text):
         if one.shape == "loop" and one.start == made[1]:  # one thread asks so, whatever the launch
             text = re.sub(rf"(?<![\w.>&|]){made[1]}\s*==\s*0\b", "0", text)
-        once = len(re.findall(rf"(?<![\w.>]){made[1]}\b", text)) == 1
+        once = len(re.findall(rf"(?<![\w.])(?<!->){made[1]}\b", text)) == 1
         if once and re.search(rf"\b{made[1]}\b", f"{one.start} {one.step}"):
             text = text.replace(made[0], "")
     return any(word in re.sub(r"\s*\.\s*", ".", text) for word in words)

@@ -9,7 +9,7 @@ from kscope.fixes.given.text import closing, plain
 from kscope.fixes.thread.callees import Callees
 
 _MEETS = re.compile(r"sync|\b(?:__shared__|return|goto|asm|for|while|do)\b|#")
-_NAME = re.compile(r"(?<![\w.>])[A-Za-z_]\w*\b(?!\s*\.)")
+_NAME = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*\b(?!\s*\.)")
 _CAST = re.compile(r"(\b\w+_cast\s*<[\w\s:*]+>|\(\s*[\w\s:]+\*\s*\))\s*$")
 
 
@@ -35,7 +35,7 @@ def _places(
     """Each use's place, and whether every thread comes to it; None where one may be more than a place of its own that
     is the same for all threads of a block."""
     out = []
-    for match in re.finditer(rf"(?<![\w.>]){array}\b", text):
+    for match in re.finditer(rf"(?<![\w.])(?<!->){array}\b", text):
         opened = text.rfind("(", 0, match.start())
         close = closing(text, opened + 1) if opened >= 0 else None
         if close is None or close < match.end():

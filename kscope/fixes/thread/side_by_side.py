@@ -31,7 +31,7 @@ _BROUGHT = re.compile(
     r"(?:^|(?<=[;{}]))\s*(?!else\b|case\b)(?:const\s+)?[A-Za-z_][\w:<>]*(?:\s+(?:int|long|char|short))*\s+"
     r"(?=[A-Za-z_]\w*\s*[=;,(\[])([^;]*);"
 )
-_ACCESS = re.compile(r"(?<![\w.>])(?P<name>[A-Za-z_]\w*)\s*\[(?P<at>[^\[\]]+)\]")
+_ACCESS = re.compile(r"(?<![\w.])(?<!->)(?P<name>[A-Za-z_]\w*)\s*\[(?P<at>[^\[\]]+)\]")
 _CASTS = re.compile(r"\b(?:static_cast\s*<[\w\s:]+>)(?=\s*\()|\(\s*(?:size_t|u?int(?:32|64)_t|unsigned|int|long)\s*\)")
 _OF_VALUES = re.compile(
     r"__\w+|f?(?:min|max|abs|r?sqrt|exp|log|sin|cos|tanh|pow|floor|ceil|fma)f?|u?int|float|half|double|if|"
@@ -117,7 +117,7 @@ def _rows(
     out = []
     for (array, at), spans in found.items():
         kind, const = known[array]
-        uses = len(re.findall(rf"(?<![\w.>]){array}\b", text))
+        uses = len(re.findall(rf"(?<![\w.])(?<!->){array}\b", text))
         when = "" if certain(text, spans) else asked_alike(text, spans, {name, *made})
         if when is None and not (const and asked_of_elements(text, spans, made, name)):
             return []
@@ -144,7 +144,7 @@ def _alone(
 
 def _of(at: str, name: str, made: Mapping[str, str]) -> bool:
     """Whether an index is made of the element's number."""
-    return re.search(rf"(?<![\w.>]){name}\b", _placed(at, name, made) or "") is not None
+    return re.search(rf"(?<![\w.])(?<!->){name}\b", _placed(at, name, made) or "") is not None
 
 
 def _own(code: str, body: tuple[int, int], array: str, *, const: bool) -> bool:
@@ -152,7 +152,7 @@ def _own(code: str, body: tuple[int, int], array: str, *, const: bool) -> bool:
     that is only read may be used anywhere, and so may a pointer into one."""
     opened = code.find("{")
     outer = re.sub(r"\bassert\s*\([^;]*;", "", code[opened : body[0]] + code[body[1] :])
-    mentions = re.compile(rf"(?<![\w.>]){array}\b")
+    mentions = re.compile(rf"(?<![\w.])(?<!->){array}\b")
     if not mentions.search(outer):
         return True
     if mentions.search(code[:opened]):
@@ -161,13 +161,13 @@ def _own(code: str, body: tuple[int, int], array: str, *, const: bool) -> bool:
     parameters = pointers(code[:opened])
     if declared is None or (not const and len(mentions.findall(outer)) != 1):
         return False
-    into = set(re.findall(r"(?<![\w.>])[A-Za-z_]\w*", declared[1])) & set(parameters)
+    into = set(re.findall(r"(?<![\w.])(?<!->)[A-Za-z_]\w*", declared[1])) & set(parameters)
     if len(into) != 1:
         return False
     (base,) = into
     if const and parameters[base][1]:
         return True
-    return not const and len(re.findall(rf"(?<![\w.>]){base}\b", outer)) == 1
+    return not const and len(re.findall(rf"(?<![\w.])(?<!->){base}\b", outer)) == 1
 
 
 def _stores(text: str) -> set[str]:
@@ -218,27 +218,33 @@ def _placed(at: str, name: str, made: Mapping[str, str], depth: int = 0) -> str 
     """An index with what the body brings up put in, as far as it is made of the element's number."""
     if depth > 3:
         return None
-    for word in set(re.findall(r"(?<![\w.>])[A-Za-z_]\w*", at)) & set(made):
+    for word in set(re.findall(r"(?<![\w.])(?<!->)[A-Za-z_]\w*", at)) & set(made):
         inner = _placed(made[word], name, made, depth + 1)
         if not inner:
             return None
-        at = re.sub(rf"(?<![\w.>]){word}\b", f"({inner})", at)
+        at = re.sub(rf"(?<![\w.])(?<!->){word}\b", f"({inner})", at)
     return None if re.search(r"[\[\]?]", at) else at
 
 
 def _step(at: str, name: str) -> int | None:
-    """By how much an index grows with the element's number, whatever its other names stand for."""
+    """By how much an index grows with the element's number, whatever its other names stand for, and wherever a
+    quotient or a remainder in it may jump."""
     bare = _CASTS.sub("", at)
     bare = re.sub(r"(?<=\w)(?:\.|->)(?=[a-z])", "_", bare)
     words = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", bare))
+    numbers = {int(n) for n in re.findall(r"(?<![\w.])\d+", bare)}
     found = set()
     for seed in SEEDS:
         drawn = random.Random(seed)
         known = {word: drawn.randrange(2, 90) for word in sorted(words)}
-        values = [evaluated(re.sub(r"\s+", "", bare), {**known, name: known.get(name, 1) + more}) for more in range(9)]
-        if None in values:
-            return None
-        found |= {b - a for a, b in pairwise(values) if a is not None and b is not None}
+        by = numbers | {n for word, n in known.items() if word != name}
+        jumps = {max(0, n - 4) for n in by | {a * b for a in by for b in by if "*" in bare}}
+        for first in {known.get(name, 1), *(jumps if re.search("[/%]", bare) else ())}:
+            given = [{**known, name: first + more} for more in range(9)]
+            values = [evaluated(re.sub(r"\s+", "", bare), one) for one in given]
+            if None in values:
+                return None
+            found |= {b - a for a, b in pairwise(values) if a is not None and b is not None}
     return found.pop() if len(found) == 1 else None
 
 
@@ -268,9 +274,9 @@ def _first_store(text: str, spans: Sequence[tuple[int, int]]) -> bool:
 
 def _sums(text: str, local: set[str]) -> list[str] | None:
     """Names from outside that sum up, or take the most or the least of, what elements give; None where one is changed
-    in another way."""
-    out = []
-    for match in re.finditer(rf"(?<![\w.>\]])([A-Za-z_]\w*)({MODIFIED})", text):
+    in another way, or what has been summed up so far is used: it is another sum for other elements."""
+    out, own = [], 0
+    for match in re.finditer(rf"(?<![\w.\]])(?<!->)([A-Za-z_]\w*)({MODIFIED})", text):
         name, how = match[1], match[2].strip()
         if name in local:
             continue
@@ -278,6 +284,9 @@ def _sums(text: str, local: set[str]) -> list[str] | None:
         if how != "+=" and not (how == "=" and re.match(most, text[match.end() :])):
             return None
         out.append(name)
+        own += 1 if how == "+=" else 2
+    if own != sum(len(re.findall(rf"(?<![\w.])(?<!->){name}\b", text)) for name in set(out)):
+        return None
     if re.search(r"(?:\+\+|--)\s*[A-Za-z_]|\]\s*\[[^;]*" + MODIFIED, text):
         return None
     return sorted(set(out))

@@ -23,7 +23,7 @@ _UNROLL = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+unroll\b[ \t]*\(?(\w*)\)?[ \t]*\
 _POINTER = re.compile(
     r"(?<=[;{}])\s*(?:const\s+)?([\w:]+(?:\s+[a-z]+)?)\s*\*\s*(?:const\s+)?(?:__restrict__\s+)?(\w+)\s*="
 )
-_INDEXED = re.compile(r"(?<![\w.>])([A-Za-z_]\w*)\s*\[")
+_INDEXED = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*\[")
 _DECLARED = re.compile(
     r"\s*(?:const\s+)?(?:int|unsigned|unsigned int|size_t|long|long long|float|double|auto)\s+(\w+)\s*=(?!=)"
 )
@@ -114,7 +114,7 @@ class _Reader:
         self.made: list[tuple[str, str]] = []  # (name, statement) of what rounds compute of their number alone
         self.order: list[tuple[str, str]] = []
         self.readable = _readable(kernel, loop, body)
-        targets = re.findall(rf"(?<![\w.>\]])(\w+)(?:\s*\.\s*\w+)?{MODIFIED}|(?:\+\+|--)\s*(\w+)", body)
+        targets = re.findall(rf"(?<![\w.\]])(?<!->)(\w+)(?:\s*\.\s*\w+)?{MODIFIED}|(?:\+\+|--)\s*(\w+)", body)
         self.assigned = {n for pair in targets for n in pair if n}
 
     def statement(self, span: tuple[int, int]) -> None:
@@ -188,7 +188,7 @@ def _readable(kernel: Kernel, loop: Loop, body: str) -> Mapping[str, str]:
     out = {}
     for name, kind in known.items():
         element = " ".join(w for w in kind.replace("*", " ").split() if w not in ("const", "__restrict__", "restrict"))
-        bare = re.search(rf"(?<![\w.>]){name}\b(?!\s*\[)", body)
+        bare = re.search(rf"(?<![\w.])(?<!->){name}\b(?!\s*\[)", body)
         if element not in SIZES or bare is not None or name in _stored(body):
             continue
         out[name] = element

@@ -16,7 +16,9 @@ from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 WRITTEN_OUT = 4  # rounds that nvcc puts behind each other in a loop of unknown length (seen in its code)
 TYPES = ("float", "double", "int", "unsigned", "long long")
-_ADDED = re.compile(r"(?<![\w.>*)\]&])(?:\*\s*(?P<at>[A-Za-z_]\w*)|(?P<of>[A-Za-z_]\w*)\s*\[[^][;{}=]+\])\s*[-+*]=")
+_ADDED = re.compile(
+    r"(?<![\w.*)\]&])(?<!->)(?:\*\s*(?P<at>[A-Za-z_]\w*)|(?P<of>[A-Za-z_]\w*)\s*\[[^][;{}=]+\])\s*[-+*]="
+)
 _LEAVES = re.compile(r"\b(?:return|continue|goto|break|asm|__sync\w+|__threadfence\w*|atomic\w+|volatile)\b")
 _HEAD = re.compile(r"\b(?:for|if|while)\s*\([^{};]*(?:;[^{};]*;[^{};]*)?\)\s*$|\belse\s*$")
 _BEGINS = re.compile(r"(?:^|[;{}])\s*$")
@@ -78,7 +80,7 @@ def _region(code: str, match: re.Match[str]) -> _Sum | None:
         found = _Sum(place, name, steady[0].span[0], steady[0].body[1], opened=False)
     inside = code[found.start : found.end]
     behind = inside[found_uses[0].end() - uses[0] :] if found.opened else inside
-    others = len(re.findall(rf"(?<![\w.>]){name}\b", inside)) - len(list(_uses(inside, place)))
+    others = len(re.findall(rf"(?<![\w.])(?<!->){name}\b", inside)) - len(list(_uses(inside, place)))
     leaves = _LEAVES.search(inside)
     if uses[-1] >= found.end or others or leaves or not _steady(behind, place) or _base(code, name, inside):
         return None
@@ -87,7 +89,7 @@ def _region(code: str, match: re.Match[str]) -> _Sum | None:
 
 def _uses(code: str, place: str) -> list[re.Match[str]]:
     spaced = r"\s*".join(re.escape(t) for t in re.findall(r"\w+|[^\w\s]", place))
-    found = re.finditer(rf"(?<![\w.>]){spaced}(?!\w)", code)
+    found = re.finditer(rf"(?<![\w.])(?<!->){spaced}(?!\w)", code)
     return [m for m in found if not (place.startswith("*") and _factor(code[: m.start()]))]
 
 
@@ -112,14 +114,14 @@ def _steady(region: str, place: str) -> bool:
     names = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", place))
     for use in _uses(region, place):
         region = region[: use.start()] + " " * len(use[0]) + region[use.end() :]
-    written = r"(?<![\w.>]){0}\s*(?:[-+*/%&|^]?=(?!=)|\+\+|--)|(?:\+\+|--|&){0}\b"
+    written = r"(?<![\w.])(?<!->){0}\s*(?:[-+*/%&|^]?=(?!=)|\+\+|--)|(?:\+\+|--|&){0}\b"
     return not any(re.search(written.replace("{0}", name), region) for name in names)
 
 
 def _base(code: str, name: str, inside: str) -> bool:
     """Whether the array that a local pointer points into has other uses there."""
     made = re.search(rf"\*\s*{name}\s*=\s*&?\s*([A-Za-z_]\w*)", code)
-    return made is not None and re.search(rf"(?<![\w.>]){made[1]}\b", inside) is not None
+    return made is not None and re.search(rf"(?<![\w.])(?<!->){made[1]}\b", inside) is not None
 
 
 def _type(code: str, name: str) -> str | None:
