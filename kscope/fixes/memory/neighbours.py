@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from kscope.features.lanes.strides import lane_stride
 from kscope.features.sass.columns import total
+from kscope.fixes.atomics.reading import MODIFIED, one_each
 from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES
@@ -22,8 +23,11 @@ _POINTER = re.compile(
     r"\b(?:const\s+)?(\w+(?:\s+(?:char|short|int|long))?)\s*\*\s*(?:__restrict__\s+)?(\w+)\s*(?=[,)])"
 )
 _INDEX = re.compile(
-    r"\b(?P<type>size_t|int|unsigned|long long)\s+(?P<name>\w+)\s*=\s*(?P<from>[^;,]*threadIdx\.x[^;,]*);"
+    r"(?P<const>\bconst\s+)?\b(?:size_t|(?:unsigned\s+)?(?:int|long(?:\s+long)?)|unsigned)\s+(?P<name>\w+)\s*=\s*"
+    r"(?P<from>[^;,]*threadIdx\.x[^;,]*);"
 )
+_CHANGES = re.compile(rf"\]{MODIFIED}|[;{{]\s*\*+\s*\w+{MODIFIED}|\b(?:if|return|while|do|asm|printf|atomic\w*)\b")
+_MORE_THAN_READ = re.compile(rf"{MODIFIED}|(?:^|[(,=?:+*/-])\s*(?:\+\+|--|&)\s*[A-Za-z_(]")
 
 
 class _One(Struct, frozen=True):
@@ -47,7 +51,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if text is None or launch is None or launch.block[1] * launch.block[2] > 1:
         return []
     one = _one(text.code)
-    if one is None:
+    if one is None or not one_each(setting, text, one.index["from"]):
         return []
     width, count = one.width, min(MOST, WIDEST // one.width)
     found = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
@@ -92,19 +96,21 @@ def stores(asked: Asked) -> list[Fix]:
     if found is None:
         return []
     index, (start, end), out, kind = found
+    if not one_each(setting, text, index["from"]):
+        return []
     width = SIZES[kind]
     count = WIDEST // width
     written = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "store"))
     apart = any(lane_stride(code, i, setting.block) != width or code.classes[i].bytes != width for i in written)
     if width > NARROW or not written or apart or launch.grid[0] % count:
         return []
-    name = index["name"]
+    name, k = index["name"], _free(text.code)
     once, alike = _alike(text.code[start:end], name, count)
-    inside = re.sub(rf"(?<![\w.])(?<!->){name}\b", f"({name} + k)", alike)
-    inside = re.sub(rf"^{out}\s*\[\s*\({name} \+ k\)\s*\]", f"{out}_v.at[k]", inside)
+    inside = re.sub(rf"(?<![\w.])(?<!->){name}\b", f"({name} + {k})", alike)
+    inside = re.sub(rf"^{out}\s*\[\s*\({name} \+ {k}\)\s*\]", f"{out}_v.at[{k}]", inside)
     several = f"Several<{kind}, {count}>"
     new = (
-        f"{several} {out}_v;{once}\n  #pragma unroll\n  for (int k = 0; k < {count}; k++) {inside}"
+        f"{several} {out}_v;{once}\n  #pragma unroll\n  for (int {k} = 0; {k} < {count}; {k}++) {inside}"
         f"\n  *reinterpret_cast<{several}*>(&{out}[{name}]) = {out}_v;"
     )
     first: Span = (*index.span("from"), f"({index['from'].strip()}) * {count}")
@@ -143,6 +149,8 @@ def _alike(statement: str, name: str, count: int) -> tuple[str, str]:
     """(what is read once, the statement with it): `x[i >> 5]` and `x[i / 32]` are one element for `count` neighbours
     from a multiple of `count` on, where what divides the index is a multiple of `count` too."""
     made: dict[str, str] = {}
+    if re.search(r"\?|&&|\|\|", statement):
+        return "", statement  # it is read for some of them alone, perhaps
 
     def one(match: re.Match[str]) -> str:
         by = int(match[3]) if match[2] == "/" else 1 << min(int(match[3]), 31)
@@ -165,8 +173,8 @@ def _same_index(count: int) -> int:
 def _stored(code: str) -> tuple[re.Match[str], tuple[int, int], str, str] | None:
     """(where the index is made, where the statement stands, what it stores to, of what type) of a kernel that is
     `T i = index; out[i] = ..;` and nothing else."""
-    index = _INDEX.search(code)
-    if index is None or index_of(index["from"], "") is None or loops(code) or code.count("threadIdx") != 1:
+    index = _index(code)
+    if index is None:
         return None
     name, rest = index["name"], code[index.end() :]
     start = index.end() + len(rest) - len(rest.lstrip())
@@ -177,7 +185,24 @@ def _stored(code: str) -> tuple[re.Match[str], tuple[int, int], str, str] | None
     out = stored[1]
     kinds = {n: k for k, n in _POINTER.findall(code[: code.find("{")])}
     again = len(re.findall(rf"\b{out}\b", code[start:end])) > 1 or re.search(r"\+\+|--", code[start:end])
-    return (index, (start, end), out, kinds[out]) if kinds.get(out) in SIZES and not again else None
+    taken = re.search(rf"\b{out}_v\b", code) is not None
+    return (index, (start, end), out, kinds[out]) if kinds.get(out) in SIZES and not again and not taken else None
+
+
+def _index(code: str) -> re.Match[str] | None:
+    """Where a kernel without loops makes the element's number, if its block's number serves for nothing else, and
+    nothing is done before that counts threads."""
+    index, opened = _INDEX.search(code), code.find("{")
+    if index is None or index_of(index["from"], "") is None or loops(code) or code.count("threadIdx") != 1:
+        return None
+    before, after = code[opened : index.start()], code[index.end() :]
+    counts = re.search(r"\b(?:blockIdx|gridDim)\s*\.\s*x\b", before + after) or _CHANGES.search(before)
+    return index if counts is None else None
+
+
+def _free(code: str) -> str:
+    """A name for the number of one of several."""
+    return next(n for n in ("k", "k_n", "kk_n") if not re.search(rf"\b{n}\b", code))
 
 
 def _once(count: int) -> int:
@@ -193,8 +218,8 @@ def _once(count: int) -> int:
 
 def _one(code: str) -> _One | None:
     """One element a thread, if that is all that a kernel does."""
-    index = _INDEX.search(code)
-    if index is None or index_of(index["from"], "") is None or loops(code) or code.count("threadIdx") != 1:
+    index = _index(code)
+    if index is None:
         return None
     name = index["name"]
     guarded = re.match(rf"\s*if\s*\(\s*{name}\s*<\s*(\w+)\s*\)\s*", code[index.end() :])
@@ -207,8 +232,12 @@ def _one(code: str) -> _One | None:
     stored = re.match(rf"(\w+)\s*\[\s*{name}\s*\]\s*=(?!=)", statement)
     if stored is None or "{" in statement or re.search(rf"\b{name}\b", re.sub(element, "", statement)):
         return None
+    if _MORE_THAN_READ.search(statement[stored.end() :]):
+        return None
     kinds = {n: k for k, n in _POINTER.findall(code[: code.find("{")])}
     used = re.findall(element, statement)
+    if any(re.search(rf"\b{array}_v\b", code) for array in used):
+        return None
     widths = {SIZES.get(kinds.get(n, "")) for n in used}
     width = widths.pop() if len(widths) == 1 else None
     if width is None or width >= WIDEST // 2:
@@ -218,10 +247,9 @@ def _one(code: str) -> _One | None:
 
 def _several(code: str, one: _One, count: int) -> list[Span]:
     index, where, statement, out, used, kinds = one.index, one.where, one.statement, one.out, one.used, one.kinds
-    bound = one.bound
-    name = index["name"]
+    bound, name, k = one.bound, index["name"], _free(code)
     read = [n for n in dict.fromkeys(used[1:]) if n != out]
-    inside = re.sub(rf"(?<![\w.])(?<!->)(\w+)\s*\[\s*{name}\s*\]", lambda m: f"{m[1]}_v.at[k]", statement)
+    inside = re.sub(rf"(?<![\w.])(?<!->)(\w+)\s*\[\s*{name}\s*\]", lambda m: f"{m[1]}_v.at[{k}]", statement)
     if out in used[1:]:
         read.append(out)
     loads = "".join(
@@ -231,13 +259,14 @@ def _several(code: str, one: _One, count: int) -> list[Span]:
     )
     result = "" if out in used[1:] else f"\n    Several<{kinds[out]}, {count}> {out}_v;"
     new = (
-        f"{{{loads}{result}\n    #pragma unroll\n    for (int k = 0; k < {count}; k++) {inside}"
+        f"{{{loads}{result}\n    #pragma unroll\n    for (int {k} = 0; {k} < {count}; {k}++) {inside}"
         f"\n    *reinterpret_cast<Several<{kinds[out]}, {count}>*>(&{out}[{name}]) = {out}_v;"
         f"\n  }} else for (; {name} < {bound}; {name}++) {statement}"
     )
     test = re.search(rf"{name}\s*<", code[index.end() : where[0]])
     guard = (index.end() + test.start(), index.end() + test.end()) if test is not None else (where[0], where[0])
     return [
+        *([(*index.span("const"), "")] if index["const"] else []),
         (*index.span("from"), f"({index['from'].strip()}) * {count}"),
         (*guard, f"{name} + {count} <="),
         (*where, new),

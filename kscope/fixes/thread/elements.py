@@ -24,6 +24,7 @@ _NAMED = re.compile(
     r"\b(?:\w*_)?KERNEL_LOOP(?:_1D|_TYPE)?\s*\(\s*(?P<name>[A-Za-z_]\w*)\s*,\s*(?P<end>[\w.\s*()>-]+?)\s*\)\s*(?=\{)"
 )
 _WHILE = re.compile(r"\bwhile\s*\(\s*(?P<name>[A-Za-z_]\w*)\s*<(?![<=])\s*(?P<end>[\w.\s*+-]+?)\s*\)\s*\{")
+_COUNTS = re.compile(rf"\batomic\w*|\b(?:asm|printf)\b|\]{MODIFIED}|[;{{]\s*\*+\s*\w+{MODIFIED}")
 _GUARD = re.compile(r"\bif\s*\(")
 Shape = Literal["if", "return", "loop"]
 
@@ -91,8 +92,8 @@ def _of_threads(code: str, opened: int, calls: Callees) -> Elements | None:
         if not of_thread or inside.count("threadIdx.x") != 1 or loops(code) or _alias(inside, made["name"]):
             continue
         name = made["name"]
-        if changed(inside, name) != 1:
-            return None
+        if changed(inside, name) != 1 or _COUNTS.search(code[opened : made.start()]):
+            return None  # what each thread does before is done by fewer of them then
         found = _guarded(code, made.end(), name)
         if found is None:
             return None
