@@ -9,18 +9,23 @@ from msgspec import Struct
 from kscope.features.patterns.kept_in_memory import Kept, kept_in_memory
 from kscope.features.patterns.loop_parallelism import trips
 from kscope.features.sass.columns import total
+from kscope.fixes.atomics.reading import MODIFIED
 from kscope.fixes.given.conditions import not_written, reads
 from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Span, kernel_text, loops, spans_edited, statement_end
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 WRITTEN_OUT = 4  # rounds that nvcc puts behind each other in a loop of unknown length (seen in its code)
-TYPES = ("float", "double", "int", "unsigned", "long long")
+TYPES = ("float", "double", "int", "unsigned", "unsigned int", "long long", "unsigned long long")
 _ADDED = re.compile(
     r"(?<![\w.*)\]&])(?<!->)(?:\*\s*(?P<at>[A-Za-z_]\w*)|(?P<of>[A-Za-z_]\w*)\s*\[[^][;{}=]+\])\s*[-+*]="
 )
-_LEAVES = re.compile(r"\b(?:return|continue|goto|break|asm|__sync\w+|__threadfence\w*|atomic\w+|volatile)\b")
+_LEAVES = re.compile(
+    r"\b(?:return|continue|goto|break|asm|__sync\w+|__threadfence\w*|atomic\w+|volatile)\b|#\s*(?!pragma)\w"
+)
 _HEAD = re.compile(r"\b(?:for|if|while)\s*\([^{};]*(?:;[^{};]*;[^{};]*)?\)\s*$|\belse\s*$")
+_ASKS = re.compile(r"\b(?:if|else|switch)\b|\?|&&|\|\|")
 _BEGINS = re.compile(r"(?:^|[;{}])\s*$")
 
 
@@ -70,13 +75,19 @@ def _region(code: str, match: re.Match[str]) -> _Sum | None:
         return None
     uses, first, place = [m.start() for m in found_uses], code[found_uses[0].end() :].lstrip(), found_uses[0][0]
     begins = _BEGINS.search(code[: uses[0]]) is not None
+    if any(_as_more(code, m) for m in found_uses):
+        return None
     if first.startswith("=") and not first.startswith("==") and begins:
+        if len([*split_declarators(code[uses[0] : statement_end(code, uses[0])])]) > 1:
+            return None
         found = _Sum(place, name, uses[0], _last_end(code, uses[0], uses[-1]), opened=True)
     else:
         around = [x for x in loops(code) if x.body[0] <= uses[0] and uses[-1] < x.body[1]]
         steady = [x for x in around if _steady(code[x.span[0] : x.body[1]], place)]
         if not steady or not _BEGINS.search(code[: steady[0].span[0]]):
             return None
+        if all(_ASKS.search(_open_heads(code[steady[0].span[0] : at])) for at in uses):
+            return None  # where it is not asked for, it may be nobody's place
         found = _Sum(place, name, steady[0].span[0], steady[0].body[1], opened=False)
     inside = code[found.start : found.end]
     behind = inside[found_uses[0].end() - uses[0] :] if found.opened else inside
@@ -84,7 +95,29 @@ def _region(code: str, match: re.Match[str]) -> _Sum | None:
     leaves = _LEAVES.search(inside)
     if uses[-1] >= found.end or others or leaves or not _steady(behind, place) or _base(code, name, inside):
         return None
-    return found
+    return found if not re.match(r"\s*else\b", code[found.end :]) else None
+
+
+def _as_more(code: str, use: re.Match[str]) -> bool:
+    """Whether a use is of more than the place's value: its address, or the next place's (`*o++`)."""
+    before, after = code[: use.start()].rstrip(), code[use.end() :].lstrip()
+    return (before.endswith("&") and not before.endswith("&&")) or (
+        use[0].startswith("*") and after.startswith(("++", "--", "[", "->", "("))
+    )
+
+
+def _open_heads(text: str) -> str:
+    """What stands in front of a text's end in the statements that are open there."""
+    outer: list[str] = []
+    now, depth = "", 0
+    for c in text:
+        depth += (c in "([") - (c in ")]")
+        if c == "{":
+            outer.append(now)
+        elif c == "}" and outer:
+            outer.pop()
+        now = "" if c in "{}" or (c == ";" and not depth) else now + c
+    return " ".join([*outer, now])
 
 
 def _uses(code: str, place: str) -> list[re.Match[str]]:
@@ -103,6 +136,8 @@ def _last_end(code: str, first: int, last: int) -> int:
     at = first
     while True:
         end = statement_end(code, at)
+        while end is not None and (other := re.match(r"\s*else\b\s*", code[end:])) is not None:
+            end = statement_end(code, end + other.end())
         if end is None or last < end:
             return end or first
         rest = code[end:]
@@ -114,19 +149,29 @@ def _steady(region: str, place: str) -> bool:
     names = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", place))
     for use in _uses(region, place):
         region = region[: use.start()] + " " * len(use[0]) + region[use.end() :]
-    written = r"(?<![\w.])(?<!->){0}\s*(?:[-+*/%&|^]?=(?!=)|\+\+|--)|(?:\+\+|--|&){0}\b"
-    return not any(re.search(written.replace("{0}", name), region) for name in names)
+    return not any(re.search(rf"(?<![\w.])(?<!->){n}{MODIFIED}|(?:\+\+|--|&)\s*{n}\b", region) for n in names)
 
 
 def _base(code: str, name: str, inside: str) -> bool:
-    """Whether the array that a local pointer points into has other uses there."""
-    made = re.search(rf"\*\s*{name}\s*=\s*&?\s*([A-Za-z_]\w*)", code)
-    return made is not None and re.search(rf"(?<![\w.])(?<!->){made[1]}\b", inside) is not None
+    """Whether another pointer into what a pointer leads to, or a reference to it, has uses there."""
+    stars = r"(?:\*\s*(?:(?:const|__restrict(?:__)?)\s+)*|&\s*|\bauto\s+|[;{}]\s*)"
+    made = re.findall(rf"({stars})([A-Za-z_]\w*)\s*=(?!=)\s*([^;]*)", code)
+    known = set(re.findall(r"\*\s*(?:(?:const|__restrict(?:__)?)\s+)*([A-Za-z_]\w*)", code[: code.find("{")]))
+    same, before = {name}, 0
+    while len(same) > before:
+        before = len(same)
+        for how, one, value in made:
+            whole = value if how.startswith("&") else re.sub(r"(?<![&\w])\s*\w+\s*\[[^\[\]]*\]", "", value)
+            group = {one} | set(re.findall(r"(?<![\w.])(?<!->)[A-Za-z_]\w*", whole)) & (known | same)
+            same |= group if group & same else set()
+    return any(re.search(rf"(?<![\w.])(?<!->){other}\b", inside) for other in same - {name})
 
 
 def _type(code: str, name: str) -> str | None:
-    pointer = r"\s*\*\s*(?:__restrict__\s+|const\s+)*"
-    return next((k for k in TYPES if re.search(rf"(?<!const )\b{k}{pointer}{name}\b", code)), None)
+    """What a pointer points to, if all that is declared by its name is of one type."""
+    head = r"(?:^|[(,;{}])\s*((?:[A-Za-z_][\w:]*\s+)*[A-Za-z_][\w:]*)\s*\*\s*(?:(?:__restrict__|const)\s+)*"
+    found = {" ".join(kind.split()) for kind in re.findall(rf"{head}{name}\b", code)}
+    return found.pop() if len(found) == 1 and found <= set(TYPES) else None
 
 
 def _spans(code: str, one: _Sum, kind: str) -> list[Span]:
@@ -134,6 +179,8 @@ def _spans(code: str, one: _Sum, kind: str) -> list[Span]:
     if re.search(rf"\b{local}\b", code):
         return []
     found = [m for m in _uses(code, one.place) if one.start <= m.start() < one.end]
+    first = statement_end(code, one.start) if one.opened else None
+    found = [m for m in found if m.start() == one.start or first is None or m.start() >= first]
     spans: list[Span] = [(m.start(), m.end(), local) for m in found]
     if one.opened:
         spans[0] = (*spans[0][:2], f"{kind} {local}")
@@ -155,7 +202,8 @@ def _fix(asked: Asked, one: _Sum, edits: list[Edit], kept: list[Kept]) -> Fix:
         conditions=[
             reads("nothing between its terms reads or leaves it", "every use there is the sum itself"),
             *not_written(code, others),
-            *([] if one.opened else [Condition(holds="no other thread changes it meanwhile", state="check")]),
+            *([] if one.opened else [Condition(holds="no other thread changes it meanwhile", state="check",
+                                                why="it is read and stored again even where the loop has no rounds")]),
         ],
         proof=[
             Proof(
