@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.values import Lanes
 from kscope.features.sass.columns import total
+from kscope.fixes.atomics.reading import changed
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import Span, kernel_text, spans_edited
+from kscope.fixes.given.source import split_declarators
+from kscope.fixes.given.text import Span, kernel_text, spans_edited, statement_end
 from kscope.model.contract.fixes import Fix, Proof
 
-TYPES = ("float", "double", "int", "unsigned")
+TYPES = ("float", "double", "int", "unsigned", "unsigned int")
 SEEDS = (1, 2, 3)
 _USE = re.compile(r"(?<![\w.])(?<!->)(\w+)\s*\[\s*(\w+(?:\.x)?)\s*\]")
 
@@ -23,18 +26,52 @@ def fixes(asked: Asked) -> list[Fix]:
     if text is None or setting.block[1] * setting.block[2] > 1:
         return []
     code = text.code
-    own = {"threadIdx.x", *re.findall(r"\bint\s+(?:[^;]*,\s*)?(\w+)\s*=\s*threadIdx\.x\s*[,;]", code)}
-    for name in dict.fromkeys(m[1] for m in _USE.finditer(code) if m[2] in own):
-        kind = _type(code, name)
-        uses = [m for m in _USE.finditer(code) if m[1] == name and m[2] in own]
-        others = _others(code, name, uses)
-        added = [u for u in uses if re.match(r"\s*[-+*]=", code[u.end() :])]
-        if kind is None or others or not added or not re.match(r"\s*=(?!=)", code[uses[0].end() :]):
-            continue
-        made = _own(asked, name, kind, [u.span() for u in uses])
+    for name, kind, uses in sums(code):
+        made = _own(asked, name, kind, uses)
         if made is not None:
             return [made]
     return []
+
+
+def sums(code: str) -> Iterator[tuple[str, str, list[tuple[int, int]]]]:
+    """(name, type, uses) of arrays of a text that each thread sums up an element of, and nobody has another's."""
+    named = set(re.findall(r"\bint\s+(?:[^;]*,\s*)?(\w+)\s*=\s*threadIdx\.x\s*[,;]", code))
+    own = {"threadIdx.x", *(n for n in named if changed(code, n) == 1)}
+    for name in dict.fromkeys(m[1] for m in _USE.finditer(code) if m[2] in own):
+        kind = _type(code, name)
+        uses = [m for m in _USE.finditer(code) if m[1] == name and m[2] in own]
+        others = _others(code, name, uses) or re.search(rf"\b{name}_own\b", code) or _reached(code, name)
+        added = [u for u in uses if re.match(r"\s*[-+*]=", code[u.end() :])]
+        if kind is not None and not others and added and _in_its_block(code, uses):
+            yield name, kind, [u.span() for u in uses]
+
+
+def _in_its_block(code: str, uses: list[re.Match[str]]) -> bool:
+    """Whether the first use is a statement that gives a value, in front of all others in its block."""
+    first, end = uses[0].start(), statement_end(code, uses[0].start())
+    alone = code[:first].rstrip()[-1:] in (";", "{", "}") and re.match(r"\s*=(?!=)", code[uses[0].end() :])
+    if not alone or end is None or len([*split_declarators(code[first:end])]) > 1:
+        return False
+    depth = 0
+    for c in code[end : uses[-1].start()]:
+        depth += (c == "{") - (c == "}")
+        if depth < 0:
+            return False
+    addressed = any(code[: u.start()].rstrip().endswith("&") for u in uses)
+    return not addressed and all(u.start() >= end for u in uses[1:])
+
+
+def _reached(code: str, name: str) -> bool:
+    """Whether what a pointer leads to is used by another name, as far as the text tells: at the same place, or by the
+    memory's own name."""
+    made = re.search(rf"\*\s*{name}\s*=\s*(\w+)\s*\+\s*(\w+)", code)
+    if made is None:
+        return True
+    base, at = made[1], made[2]
+    rest = re.sub(rf"\b__shared__[^;]*\b{base}\s*\[[^\]]*\]\s*;", "", code.replace(made[0], ""))
+    parts = re.findall(rf"\*\s*(\w+)\s*=\s*{base}\b(?:\s*\+\s*(\w+))?\s*(?=[;,])", rest)
+    again = any(re.search(rf"=\s*&?\s*{part}\b\s*[-+;,]", rest) for part, _ in parts)
+    return again or at in ("0", *(other for _, other in parts)) or len(parts) < len(re.findall(rf"\b{base}\b", rest))
 
 
 def _others(code: str, name: str, uses: list[re.Match[str]]) -> list[int]:
@@ -75,11 +112,11 @@ def _own(asked: Asked, name: str, kind: str, uses: list[tuple[int, int]]) -> Fix
 
 
 def _type(code: str, name: str) -> str | None:
-    """The element's type: of a shared array, or of a pointer that is declared."""
-    for kind in TYPES:
-        if re.search(rf"\b{kind}\b[^;()]*\*\s*{name}\s*=|\b__shared__\s+{kind}\s+{name}\s*\[", code):
-            return kind
-    return None
+    """What a pointer that is declared once points to."""
+    found = list(re.finditer(rf"\*\s*{name}\s*=(?!=)", code))
+    before = code[: found[0].start()] if found else ""
+    kind = " ".join(before[max(before.rfind(c) for c in ";{}") + 1 :].partition("*")[0].split())
+    return kind if len(found) == 1 and kind in TYPES else None
 
 
 def _declares(code: str, at: int, name: str) -> bool:
