@@ -12,7 +12,7 @@ from kscope.fixes.compute.narrow import _spans, _wide_names, short_ways
 from tests.support.reports import fixture
 from tests.support.with_sources import BELOW, changes
 
-HEAD = "__global__ void k(const float* x, float* y, long long n, int m, size_t const d) {\n"
+HEAD = "__global__ void k(const float* x, float* y, long long n, int m, size_t const d, float s) {\n"
 
 
 def narrowed(line: str) -> str:
@@ -59,9 +59,9 @@ def test_one_operand_that_does_not_fit_and_nothing_is_shown() -> None:
     ("line", "becomes"),
     [
         ("long long a = i / n;", "long long a = (unsigned)i / (unsigned)n;"),
-        ("long long a = i / n % d + 1;", "long long a = (long long)((unsigned)i / (unsigned)n % (unsigned)d) + 1;"),
+        ("long long a = i / n % d + 1;", "long long a = (size_t)((unsigned)i / (unsigned)n % (unsigned)d) + 1;"),
         ("y[e] = j - (i + 1) % (n * m);", "y[e] = j - (long long)((unsigned)(i + 1) % (unsigned)(n * m));"),
-        ("y[e] = x[i % d] / 2.f;", "y[e] = x[(long long)((unsigned)i % (unsigned)d)] / 2.f;"),
+        ("y[e] = x[i % d] / 2.f;", "y[e] = x[(size_t)((unsigned)i % (unsigned)d)] / 2.f;"),
         ("int a = e / m;", "int a = e / m;"),  # 32 bits already
         ("long long a = i / 16;", "long long a = i / 16;"),  # a shift
         ("long long a = i / n * n;", "long long a = i / n * n;"),  # what is not understood is left, all of it
@@ -70,6 +70,14 @@ def test_one_operand_that_does_not_fit_and_nothing_is_shown() -> None:
         ("long long a = e / m / n;", "long long a = e / m / n;"),  # the first is one of 32 bits
         ("long long a = f(i) / n;", "long long a = f(i) / n;"),
         ("long long a = i / n[3];", "long long a = i / n[3];"),
+        ("auto a = i / n;", "auto a = (long long)((unsigned)i / (unsigned)n);"),  # of 64 bits, as it was
+        ("y[e] = -1 < i / d;", "y[e] = -1 < (size_t)((unsigned)i / (unsigned)d);"),  # compared as unsigned numbers
+        ("float v = s / n;", "float v = s / n;"),  # of floats, which a cast would cut off
+        ("float p = 0, v = (s + i) / n;", "float p = 0, v = (s + i) / n;"),
+        ("float v = 1, u = 2; y[e] = i / u;", "float v = 1, u = 2; y[e] = i / u;"),
+        ("double t = i / 1e3;", "double t = i / 1e3;"),
+        ("long long a = i % K;", "long long a = i % K;"),  # whatever it is
+        ("i /= n; long long a = j / n;", "i /= n; long long a = j / n;"),  # which stays in 64 bits
     ],
 )  # fmt: skip
 def test_lines(line: str, becomes: str) -> None:

@@ -4,7 +4,7 @@ asks whether they do, and goes another way where they do not."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ from kscope.features.sass.columns import total
 from kscope.features.sass.listing import Listing
 from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.source import split_declarators
+from kscope.fixes.given.source import constants, split_declarators
 from kscope.fixes.given.text import Span, kernel_text, spans_edited
 from kscope.isa.families import family
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -22,11 +22,21 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 _WIDE = r"(?:unsigned\s+long\s+long|long\s+long(?:\s+int)?|u?int64_t|size_t|ptrdiff_t|unsigned\s+long|long)"
 _PARAMETER = re.compile(rf"[(,]\s*(?:const\s+)?(?P<type>{_WIDE})\s+(?:const\s+)?(?P<name>\w+)\s*(?=[,)])", re.ASCII)
 _LOCAL = re.compile(rf"(?<=[;{{}}(])\s*(?:const\s+)?(?P<type>{_WIDE})\s+(?P<rest>[^;{{}}]+);", re.ASCII)
+_NARROW = re.compile(
+    r"\b(?:int|unsigned|short|char|bool|u?int(?:8|16|32)_t)\s+(?:const\s+)?(?P<rest>\w+(?:\s*=[^;,(){}]*)?"
+    r"(?:,\s*\w+(?:\s*=[^;,(){}]*)?)*)\s*(?=[=;,)>])", re.ASCII
+)  # fmt: skip
 _OTHER = r"\b(?:int|unsigned|short|char|bool|float|double|uint32_t|int32_t|auto)\s+{name}\b"
 _CHAIN = re.compile(r"(?<!\*)[/%](?![=/*])")
+_ASSIGNED = re.compile(r"[/%]=")
 _BOUND = re.compile(r"(?:[*)~!.]|(?:^|[^\w\s)\]]|return)\s*[-+])\s*$", re.ASCII)  # binds an operand from in front of it
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PLAIN = re.compile(r"[\w\s*+-]*", re.ASCII)
+_FLOAT = re.compile(r"\b\d+[eE]\d+|\b\d+[fF]\b", re.ASCII)
+_FLOATS = (
+    r"\b(?:float|double|half|__half|\w*bfloat16)[\s*&]+(?:(?:const|__restrict__)\s+)*"
+    r"(?:[*&]?\w+(?:\[\w*\]|\s*=[^;,(){{}}]*)?\s*,\s*)*[*&]?{name}\s*[=;,)\[]"
+)
 
 
 class _Chain(Struct, frozen=True):
@@ -44,7 +54,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if text is None or setting.launch is None or not tests:
         return []
     wide = _wide_names(text.code)
-    spans = _spans(text.code, wide)
+    spans = _spans(text.code, wide, constants(setting.lines(text.file)))
     edits = spans_edited(setting, text, spans) if spans else []
     if not edits:
         return []
@@ -97,29 +107,44 @@ def _wide_names(code: str) -> dict[str, str]:
     return {n: " ".join(t.split()) for n, t in found.items() if not re.search(_OTHER.format(name=n), code)}
 
 
-def _spans(code: str, wide: dict[str, str]) -> list[Span]:
+def _spans(code: str, wide: dict[str, str], known: Collection[str] = ()) -> list[Span]:
     """Every division of 64-bit integers by a number that the compiler does not know, in 32 bits; none where one of
-    them is not understood: what is left in 64 bits would be computed beside it."""
+    them is not understood: what is left in 64 bits would be computed beside it. known: names of constants."""
     out: list[Span] = []
+    whole = {*wide, *known, *_narrow_names(code)}
+    if any(n in wide for m in _ASSIGNED.finditer(code) for n in _NAME.findall(_around(code, m.start()))):
+        return []
     for chain in _chains(code):
         if isinstance(chain, str):
             if any(n in wide for n in _NAME.findall(chain)):
                 return []
             continue
-        names = [n for part in (chain.first, chain.rest[0][1]) for n in _NAME.findall(part) if n in wide]
+        parts = (chain.first, *(d for _, d in chain.rest))
+        every = [n for part in parts for n in _NAME.findall(part)]
+        if any(_FLOAT.search(part) for part in parts) or any(re.search(_FLOATS.format(name=n), code) for n in every):
+            continue  # a division of floats
+        names = [n for part in parts[:2] for n in _NAME.findall(part) if n in wide]
         if all(d.isdigit() for _, d in chain.rest):
             continue
         if not names:
             if any(n in wide for _, d in chain.rest for n in _NAME.findall(d)):
                 return []
             continue
-        if any(not _NAME.search(d) for _, d in chain.rest):
+        if any(not _NAME.search(d) for _, d in chain.rest) or not whole.issuperset(every):
             return []
         new = f"(unsigned){chain.first}" + "".join(f" {op} (unsigned){d}" for op, d in chain.rest)
         before, after = code[: chain.span[0]].rstrip(), code[chain.span[1] :].lstrip()
         alone = re.search(r"(?<![=<>!+*/%&|^-])=$", before) and after[:1] in (",", ";")
-        out.append((*chain.span, new if alone else f"({wide[names[0]]})({new})"))
+        kinds = [wide[n] for n in every if n in wide]
+        kind = next((k for k in kinds if k.startswith(("u", "size_t"))), kinds[0])
+        deduced = re.search(r"\bauto\b", re.split(r"[;{}]", before)[-1])
+        out.append((*chain.span, new if alone and not deduced else f"({kind})({new})"))
     return out
+
+
+def _narrow_names(code: str) -> set[str]:
+    """Names of integers of 32 bits and less, of the text and of its template."""
+    return {n for m in _NARROW.finditer(code) for part in split_declarators(m["rest"]) for n in _NAME.findall(part)[:1]}
 
 
 def _chains(code: str) -> Iterator[_Chain | str]:
