@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kscope.fixes.accuracy.quotients import _several, divided
-from kscope.fixes.accuracy.spots import lines_of
+from kscope.fixes.accuracy.quotients import _floats, _integers, _several, divided
+from kscope.fixes.accuracy.spots import for_host, lines_of
 from tests.support.with_sources import changes
 
 HEADER = "/usr/local/cuda-13.0/targets/x86_64-linux/include/cuda_fp16.hpp"
@@ -45,6 +45,46 @@ def test_a_division_has_its_operands(line: str, new: str) -> None:
 )
 def test_what_may_be_something_else_stays(line: str) -> None:
     assert divided(line) == (line, 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "new"),
+    [
+        ("y = a / static_cast<float>(n);", "y = __fdividef(a, static_cast<float>(n));"),
+        ("y = a / std::max<float>(s, 1e-3f);", "y = __fdividef(a, std::max<float>(s, 1e-3f));"),
+        ("y = a / (scalar_t)n * s;", "y = __fdividef(a, (scalar_t)n) * s;"),
+        ("y = (size_t)a / s;", "y = __fdividef((size_t)a, s);"),  # cut off before it is divided
+        ("y = *p / s;", "y = __fdividef(*p, s);"),
+        ("return *p / s;", "return __fdividef(*p, s);"),
+        ("y[threadIdx.x / 32] = a / s;", "y[threadIdx.x / 32] = __fdividef(a, s);"),  # x is a name of floats, too
+        ("int b = (int)x / w; y = x / s;", "int b = (int)x / w; y = __fdividef(x, s);"),
+        ("k = __float2int_rn(x) / n + a / s;", "k = __float2int_rn(x) / n + __fdividef(a, s);"),
+        ("k = b / sizeof(float); y = a / s;", "k = b / sizeof(float); y = __fdividef(a, s);"),
+        ("k = near(x) / n + a / s;", "k = near(x) / n + __fdividef(a, s);"),
+        ("y = SCALED(x) + n / 4;", "y = SCALED(x) + n / 4;"),  # the division of floats is in the macro
+        ("y = half_of(x)[n / m];", "y = half_of(x)[n / m];"),
+        ("y = g(x) + k / n;", "y = g(x) + k / n;"),
+        ("y = a / s++;", "y = a / s++;"),
+        ("y = ++k / s;", "y = ++k / s;"),
+        ("y = h / h;", "y = h / h;"),  # of halves, whose products with floats do not compile
+        ("constexpr float third = 1.f / 3;", "constexpr float third = 1.f / 3;"),
+    ],
+)  # fmt: skip
+def test_operands_are_what_they_are(line: str, new: str) -> None:
+    text = "const float* x, float a, float s, int w, int n, int k) { const __half h = 1;"
+    assert divided(line, _floats(text), _several(text), _integers(text))[0] == new
+
+
+def test_types_of_the_file_are_no_numbers() -> None:
+    lines = ["struct Color {", "typedef struct { float x; } Ray;"]
+    assert _several("Ray r, float s) { Color c = 1;", lines) == {"r", "c"}
+
+
+def test_functions_of_the_host_have_no_intrinsics() -> None:
+    lines = ["#define BOTH __host__ __device__", "BOTH float f(float x) {", "  return 1 / x;", "}",
+             "__global__ void g(float* x) {", "  x[0] = 1 / x[1];", "}", "__host__ __device__", "float h(float x) {",
+             "  return 1 / x;", "}"]  # fmt: skip
+    assert [n for n in range(1, 12) if for_host(lines, n)] == [2, 3, 4, 8, 9, 10, 11]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct, structs
 
@@ -50,6 +50,17 @@ def spots(setting: Setting) -> list[Spot]:
     each = max(0.0, total(code.executed, sorted(mine)) / calls - POWER)  # lines with several share what they compute
     found += [Spot(p.start, "pow", each * code.executed[p.start], lines_of(setting, p.start)) for p in raised]
     return found
+
+
+def for_host(lines: Sequence[str], number: int) -> bool:
+    """Whether the function around a line is the host's, too: intrinsics are the device's alone."""
+    named = [m[1] for line in lines if (m := re.match(r"\s*#\s*define\s+(\w+)\s.*__host__", line)) is not None]
+    words = re.compile(r"\b(?:__(?:host|device|global)__" + "".join(f"|{re.escape(n)}" for n in named) + r")\b")
+    for n in range(min(number, len(lines)), 0, -1):
+        if words.search(lines[n - 1]) and not lines[n - 1].lstrip().startswith("#"):
+            head = "\n".join(lines[max(0, n - 2) : n + 1])
+            return any(word == "__host__" or word in named for word in words.findall(head))
+    return False
 
 
 def lines_of(setting: Setting, index: int) -> tuple[Place, ...]:
