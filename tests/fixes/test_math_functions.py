@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from kscope.fixes.accuracy.math_functions import _Change, _named
+from kscope.fixes.accuracy import powers
+from kscope.fixes.accuracy.math_functions import POWER, _Change, _named
 from kscope.fixes.accuracy.spots import WORTH, Spot, priced
-from kscope.fixes.given.rewrite import Place
+from kscope.fixes.given.rewrite import Call, Place
 from kscope.model.contract.fixes import Fix
 from kscope.model.contract.frozen import Estimate
 from tests.support.with_sources import changes
@@ -28,6 +29,61 @@ def test_calls_by_the_names_that_code_has_for_them(line: str, becomes: str) -> N
     change = _Change({line})
     assert change.of(line) == becomes
     assert change.shared == ("expf" not in line and "sqrt" not in line and becomes != line)
+
+
+@pytest.mark.parametrize(
+    ("line", "becomes"),
+    [
+        ("y = a / 1 / sqrtf(c);", "y = a / 1 * rsqrtf(c);"),  # a root more, not less
+        ("y = 1 / sqrtf(c) + 1.f / sqrtf(d);", "y = rsqrtf(c) + rsqrtf(d);"),
+        ("y = 1e-1 / sqrtf(c) + expf(x);", "y = 1e-1 / sqrtf(c) + __expf(x);"),
+        ("y = /* root of c */ sqrtf(c) * expf(x);", "y = /* root of c */ sqrtf(c) * __expf(x);"),
+        ("y = cuda::std::exp(x);", "y = __expf(x);"),
+        ("y = expf(a) + exp(b + 1e-5);", "y = __expf(a) + exp(b + 1e-5);"),  # of a double
+    ],
+)
+def test_operators_and_namespaces_around_calls(line: str, becomes: str) -> None:
+    assert _Change({line}).of(line) == becomes
+
+
+def test_a_function_to_add_has_a_name_that_is_free() -> None:
+    line = "float power = powf(x, 2.f);"
+    change = _Change({line}, [line])
+    assert change.of(line) == "float power = whole_power<2>(x);"
+    assert "float whole_power(float x)" in change.power and "x * whole_power<N - 1>(x)" in change.power
+    assert _Change({line}, ["y = power<3>(x);", *POWER.split("\n")]).power == POWER  # an earlier change has brought it
+
+
+@pytest.mark.parametrize(
+    ("base", "exponent", "new"),
+    [
+        ("t", "1.5", "((t) * sqrt(t))"),
+        ("x[i]", "-0.5", "(1.0 / (sqrt(x[i])))"),
+        ("f", "0.5", "(sqrt((double)(f)))"),  # a float's root is a float
+        ("i", "1", "(((double)(i)))"),  # an integer's power is a double
+        ("fabs(t)", "1.5", "((fabs(t)) * sqrt(fabs(t)))"),
+        ("expf(t)", "0.5", "(sqrt((double)(expf(t))))"),
+        ("f", "2", "(power<2>(f))"),
+        ("curand_uniform(&s)", "1.5", ""),  # two numbers where there was one
+        ("x[i++]", "2.5", ""),
+        ("x[i++]", "2", "(power<2>(x[i++]))"),
+    ],
+)
+def test_powers_of_doubles_by_halves(base: str, exponent: str, new: str) -> None:
+    found = powers._halves(Call(0, 0, (base, exponent)), {"t", "x"})
+    assert (found[2] if found is not None else "") == new
+
+
+def test_types_of_names_are_looked_for_in_lists_and_parameters() -> None:
+    code = "void f(const double* __restrict__ x, double& n, int m) { double a = g(x, m), b; "
+    code += "int i, j; unsigned u; a = i * j;"
+    assert powers._doubles(code) == {"x", "n", "a", "b"}
+    assert powers._integers(code) == {"m", "i", "j", "u"} and powers._unsigned(code) == {"u"}
+    assert powers._integers(f"{code} }} void g(const double& m) {{") == {"i", "j", "u"}
+    whole, unsigned = powers._integers(code), powers._unsigned(code)
+    assert powers._of_integers(Call(0, 0, ("2", "m - i")), whole, unsigned) == "ldexp(1.0, (int)(m - i))"
+    assert powers._of_integers(Call(0, 0, ("2", "m - u")), whole, unsigned) == ""  # what wraps around is infinity
+    assert powers._all("y = cuda::std::pow(x, 2);", lambda call: "2") == "y = cuda::std::pow(x, 2);"
 
 
 def test_a_root_that_may_be_of_integers_stays() -> None:

@@ -4,10 +4,10 @@ instructions of both."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from kscope.arch import table
-from kscope.fixes.accuracy.spots import Spot, priced, spots
+from kscope.fixes.accuracy.spots import Spot, for_host, helper_of, priced, spots
 from kscope.fixes.given.rewrite import Call, Place, calls_of, changed, replaced
 from kscope.fixes.given.setting import Asked
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
@@ -25,10 +25,10 @@ NAMES = {
 }  # fmt: skip
 """What FUNCTIONS calls a function (kscope.features.patterns.accurate_math): its names that have an intrinsic."""
 ROOTS = ("division", "square root")
-_OVER_ROOT = re.compile(r"/\s*(?:std::)?sqrtf\s*(?=\()")
-_OVER_ANY_ROOT = re.compile(r"/\s*(?:std::)?sqrtf?\s*(?=\()")
-_ONE = re.compile(r"(?<![\w.])1(?:\.0?f?)?\s*$")
-_STANDARD = re.compile(r"\bstd::(?=(?:__\w+f|power<\d+>)\()")
+_OVER_ROOT = re.compile(r"(?<![*/])/\s*(?:std::)?sqrtf\s*(?=\()")
+_OVER_ANY_ROOT = re.compile(r"(?<![*/])/\s*(?:std::)?sqrtf?\s*(?=\()")
+_ONE = re.compile(r"(?<![\w.])(?<![eE][-+])1(?:\.0?f?)?\s*$")
+_STANDARD = re.compile(r"(?:(?:::)?\bcuda::)?\bstd::(?=(?:__\w+f|\w+<\d+>)\()")
 _ELSEWHERE = re.compile(r"\b(?!std\b)\w+\s*::\s*(?:exp|exp10|log|log2|log10|sin|cos|tan|pow)f?\s*\(")
 _WHOLE = re.compile(r"(\d+)(?:\.0*)?f?")
 
@@ -41,7 +41,9 @@ def fixes(asked: Asked) -> list[Fix]:
     for spot, place in mine:
         worth[place.file, place.number] = worth.get((place.file, place.number), 0.0) + spot.saved
     where = {(p.file, p.number): p for _, p in mine if worth[p.file, p.number] >= SMALL * every}
-    change = _Change({_bare(p) for s, p in mine if s.function == "square root"})
+    where = {key: p for key, p in where.items() if not for_host(asked.setting.lines(p.file), p.number)}
+    texts = [line for file in sorted({file for file, _ in where}) for line in asked.setting.lines(file)]
+    change = _Change({_bare(p) for s, p in mine if s.function == "square root"}, texts)
     edits = changed([where[key] for key in sorted(where)], change.of)
     if not edits:
         return []
@@ -76,16 +78,21 @@ def _by_overload(text: str, name: str) -> bool:
 
 
 def _wide(text: str) -> bool:
-    return re.search(r"\bdouble\b|(?<![\w.])(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.])", text) is not None
+    return re.search(
+        r"\bdouble\b|(?<![\w.])(?:(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)(?![\w.])",
+        text,
+    ) is not None  # fmt: skip
 
 
 class _Change:
-    """Lines with intrinsics, and what became of how many calls. rooted: lines on which floats have a square root."""
+    """Lines with intrinsics, and what became of how many calls. rooted: lines on which floats have a square root;
+    lines: of the files."""
 
-    def __init__(self, rooted: Collection[str] = ()) -> None:
+    def __init__(self, rooted: Collection[str] = (), lines: Sequence[str] = ()) -> None:
         self.rooted = rooted
         self.counts: dict[str, int] = {}
-        self.powers = _Powers()
+        name, self.power = helper_of(POWER, lines)
+        self.powers = _Powers(name)
         self.shared = False
 
     def of(self, text: str) -> str:
@@ -93,7 +100,8 @@ class _Change:
         for match in [] if _wide(text) else list(over.finditer(text))[::-1]:
             self.counts["rsqrtf"] = self.counts.get("rsqrtf", 0) + 1
             one = _ONE.search(text, 0, match.start())
-            first, new = (one.start(), "rsqrtf") if one is not None else (match.start(), "* rsqrtf")
+            alone = one is not None and not text[: one.start()].rstrip().endswith(("/", "%"))
+            first, new = (one.start(), "rsqrtf") if one is not None and alone else (match.start(), "* rsqrtf")
             text = text[:first] + new + text[match.end() :]
         overloads = not _wide(text)
         text = self._replaced(text, "powf", self.powers.of, overloads)
@@ -133,11 +141,12 @@ def _fix(change: _Change, edits: list[Edit]) -> Fix:
             Condition(holds="no other use of these lines is with doubles", state="check",
                       why="a name that floats and doubles share; this kernel calls the float's")
         )  # fmt: skip
+    titles = [row.get("fast", name) for name, row, _ in changes] + [f"{powers.name}<N>"] * bool(powers.count)
     return Fix(
         kind="math_function",
-        title=", ".join([row.get("fast", name) for name, row, _ in changes] + ["power<N>"] * bool(powers.count)),
+        title=", ".join(titles),
         language="cuda",
-        code=POWER if powers.count else "",
+        code=change.power if powers.count else "",
         edits=edits,
         conditions=conditions,
         proof=[
@@ -153,7 +162,8 @@ def _fix(change: _Change, edits: list[Edit]) -> Fix:
 class _Powers:
     """powf of whole exponents, as multiplications; how many calls, and multiplications."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "power") -> None:
+        self.name = name
         self.count = self.multiplications = 0
 
     def of(self, call: Call) -> str | None:
@@ -165,7 +175,7 @@ class _Powers:
         n = int(match[1])
         self.count += 1
         self.multiplications += n.bit_length() - 1 + n.bit_count() - 1
-        return f"power<{n}>({call.arguments[0]})"
+        return f"{self.name}<{n}>({call.arguments[0]})"
 
 
 def _renamed(fast: str) -> Callable[[Call], str]:

@@ -63,6 +63,14 @@ def for_host(lines: Sequence[str], number: int) -> bool:
     return False
 
 
+def helper_of(power: str, lines: Sequence[str]) -> tuple[str, str]:
+    """(name, text) of a function to add that is called power, by another name where the file has that one."""
+    text = "\n".join(lines)
+    rest = re.sub(r"\bpower<\w+>\(", "", text.replace(power, ""))
+    name = "whole_power" if re.search(r"\bpower\b", rest) else "power"
+    return name, re.sub(r"\bpower\b", name, power)
+
+
 def lines_of(setting: Setting, index: int) -> tuple[Place, ...]:
     """The lines of an instruction that somebody wrote: not the toolkit's own."""
     found = []
