@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kscope.fixes.accuracy import literals, math_functions
 from kscope.fixes.compute import divisors, fused
 from kscope.fixes.given import rewrite
+from kscope.fixes.given.text import Text
 from kscope.model.contract.analysis import Fix, KernelAnalysis
 
 Diagnosis = Callable[[str], KernelAnalysis]
@@ -98,6 +99,23 @@ def test_quotients_are_exact(n: int, d: int) -> None:
 )
 def test_float_forms(text: str, becomes: str) -> None:
     assert literals.as_float(text) == becomes
+
+
+def test_doubles_that_have_a_name_are_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    def why(declared: str) -> str:
+        text = Text("k.cu", 1, f"__global__ void k(float* x) {{ {declared}\n  s += x[0] * 2.0; }}")
+        monkeypatch.setattr(literals, "kernel_text", lambda setting: text)
+        monkeypatch.setattr(literals, "places", lambda setting, found: [rewrite.Place("k.cu", 2, "  s += x[0] * 2.0;")])
+        return literals._by_name(None, [0])  # type: ignore[arg-type]
+
+    assert why("double n = 1, s = 0;").startswith("s is a double") and not why("float s = 0;")
+
+
+def test_functions_of_the_file_keep_their_names() -> None:
+    lines = ["__device__ float round(float x) {", "  return fabs(x) + floor(x);"]
+    own = [name for name in literals.FUNCTIONS if literals._own(name, lines)]
+    assert own == ["round"]
+    assert literals.as_float("y = round(x * 2.0) + floor(x);", own) == "y = round(x * 2.0f) + floorf(x);"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kscope.fixes.accuracy import reciprocals
 from kscope.fixes.accuracy.quotients import _floats, _integers, _several, divided
 from kscope.fixes.accuracy.spots import for_host, lines_of
 from tests.support.with_sources import changes
@@ -104,6 +105,51 @@ def test_vectors_are_no_operands(line: str, count: int) -> None:
     several = _several("float4* at, float s) { float3 n = cross(a, b); const float l = length(n); int2 p; unsigned w;")
     assert several == {"at", "n", "p"}
     assert divided(line, {"l"}, several)[1] == count
+
+
+HEAD = "__global__ void k(float* x, float* y, int n, float s, int w) {"
+
+
+@pytest.mark.parametrize(
+    ("was", "new"),
+    [
+        (["  for (int k = 0; k < n; k++) y[k] = x[k] / s;"],
+         ["  float inverse_s = 1.f / s; for (int k = 0; k < n; k++) y[k] = x[k] * inverse_s;"]),
+        (["  for (int k = 0; k < n; k++)", "    y[k] = x[k / w] / s + 1 / s;"],
+         ["  float inverse_s = 1.f / s;\n  for (int k = 0; k < n; k++)",
+          "    y[k] = x[k / w] * inverse_s + 1 * inverse_s;"]),
+        (["  #pragma unroll", "  for (int k = 0; k < 4; k++) y[k] = x[k] / s;"],
+         ["  float inverse_s = 1.f / s;\n  #pragma unroll", "  for (int k = 0; k < 4; k++) y[k] = x[k] * inverse_s;"]),
+        (["  int before; for (int k = 0; k < n; k++) y[k] = x[k] / s;"],
+         ["  int before; float inverse_s = 1.f / s; for (int k = 0; k < n; k++) y[k] = x[k] * inverse_s;"]),
+        (["  float inverse_s; for (int k = 0; k < n; k++) y[k] = 1 / s;"],
+         ["  float inverse_s; float s_inverse = 1.f / s; for (int k = 0; k < n; k++) y[k] = 1 * s_inverse;"]),
+        (["  for (int k = 0; k < n; k++) y[k] = /* no */ s * x[k] / s;"],
+         ["  float inverse_s = 1.f / s; for (int k = 0; k < n; k++) y[k] = /* no */ s * x[k] * inverse_s;"]),
+    ],
+)  # fmt: skip
+def test_a_reciprocal_before_the_loop(was: list[str], new: list[str]) -> None:
+    lines = [HEAD, *was]
+    (one,) = reciprocals.divided(lines, len(lines))
+    made = reciprocals.edited(lines, len(lines), one)
+    assert [made.get(n, line) for n, line in enumerate(lines, 1)][1:] == new
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["  if (n > 2) for (int k = 0; k < n; k++) y[k] = x[k] / s;"],  # two statements where there is one
+        ["  if (n > 2)", "    for (int k = 0; k < n; k++) y[k] = x[k] / s;"],
+        ["  for (int k = 0; k < n; k++) { float v = x[k / w]; y[k] = v; }"],  # of integers
+        ["  for (float t = 1; t < n; t += 1) y[0] += 1 / t;"],
+        ["  for (int k = 0; k < n; k++) { float t = x[k]; y[k] = 1 / t; }"],
+        ["  for (int k = 0; k < n; k++) { y[k] = x[k] / s; s += 1; }"],
+        ["  float* p = &s; for (int k = 0; k < n; k++) { *p += 1; y[k] = x[k] / s; }"],
+        ["  { float w = 1; } for (int k = 0; k < n; k++) y[k] = x[k / w];"],  # which of the two
+    ],
+)
+def test_no_reciprocal_before_the_loop(lines: list[str]) -> None:
+    assert reciprocals.divided([HEAD, *lines], len(lines) + 1) == []
 
 
 def test_a_capture_that_divides_by_a_value_of_each_lane() -> None:

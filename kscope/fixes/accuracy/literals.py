@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 
 from kscope.features.sass.columns import total
+from kscope.fixes.accuracy.powers import declarations
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.rewrite import changed, places
 from kscope.fixes.given.setting import Asked, Setting
@@ -28,11 +30,13 @@ def fixes(asked: Asked) -> list[Fix]:
     converted = code.ran(code.where(lambda ins, op: ins.opcode == "F2F" and "F64" in ins.mods))
     if not doubles:
         return []
-    why = _not_float(setting, doubles)
+    why = _not_float(setting, doubles) or _by_name(setting, doubles)
     if why:
         made = _instantiated(asked, doubles)
         return [made] if made is not None else [Fix(kind="literal", title="float instead of double", refused=why)]
-    edits = changed(places(setting, [*doubles, *converted]), as_float)
+    where = [p for p in places(setting, [*doubles, *converted]) if '"' not in p.text]
+    own = frozenset(n for p in where for n in FUNCTIONS if _own(n, setting.lines(p.file)))
+    edits = changed(where, lambda line: as_float(line, own))
     if not edits:
         return []
     return [
@@ -89,11 +93,26 @@ def _instantiated(asked: Asked, doubles: list[int]) -> Fix | None:
     )  # fmt: skip
 
 
-def as_float(text: str) -> str:
-    """A line of source whose double literals and functions are float ones."""
+def as_float(text: str, own: Collection[str] = ()) -> str:
+    """A line of source whose double literals and functions are float ones. own: functions that are the file's."""
     if "double" in text:
         return text  # somebody says so
-    return _FUNCTION.sub(r"\1f", _LITERAL.sub(r"\1f", text))
+    return _FUNCTION.sub(lambda m: m[1] + "f" * (m[1] not in own), _LITERAL.sub(r"\1f", text))
+
+
+def _own(name: str, lines: Sequence[str]) -> bool:
+    """Whether a file has a function by this name."""
+    return any(re.search(rf"(?!return\b)\b[A-Za-z_]\w*[\s*&]+{name}\s*\([^()]*\)\s*(?:\{{|$)", line) for line in lines)
+
+
+def _by_name(setting: Setting, doubles: list[int]) -> str:
+    """Why the doubles are meant: a line of theirs has a name that is declared as one; empty if none has."""
+    text = kernel_text(setting)
+    code = text.code if text is not None else ""
+    names = sorted({n for kind, n in declarations(code) if kind == "double"})
+    used = "\n".join(p.text.partition("//")[0] for p in places(setting, doubles))
+    named = next((n for n in names if re.search(rf"(?<![\w.]){n}\b", used)), "")
+    return f"{named} is a double by its declaration: its type is the change to make" if named else ""
 
 
 def _not_float(setting: Setting, doubles: list[int]) -> str:

@@ -123,11 +123,11 @@ def _double(text: str, doubles: Set[str]) -> bool:
 
 def _doubles(code: str) -> set[str]:
     """Names that a text declares as doubles, or as pointers to such, and as nothing else."""
-    declared = _declared(code)
+    declared = declarations(code)
     return {n for kind, n in declared if kind == "double"} - {n for kind, n in declared if kind != "double"}
 
 
-def _declared(code: str) -> list[tuple[str, str]]:
+def declarations(code: str) -> list[tuple[str, str]]:
     """(type, name) of declarations, each name of a list."""
     out = list[tuple[str, str]]()
     for match in _DECLARED.finditer(code):
@@ -161,7 +161,7 @@ def _places(asked: Asked) -> list[Place]:
 
 def _integers(code: str) -> set[str]:
     """Names that are declared as integers and as nothing else."""
-    declared = _declared(code)
+    declared = declarations(code)
     return {name for _, name in declared} - {name for kind, name in declared if not _WHOLE.fullmatch(kind)}
 
 

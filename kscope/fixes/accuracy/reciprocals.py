@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+from msgspec import Struct
 
 from kscope.features.sass.columns import total
+from kscope.fixes.accuracy.powers import declarations
+from kscope.fixes.algebra.rising import written
+from kscope.fixes.algebra.steady_values import HEAD
+from kscope.fixes.atomics.regions import clear
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.rewrite import Place
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import LONGEST, Loop, blanked, loops
+from kscope.fixes.given.text import LONGEST, blanked, loops
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
-_DIVIDED = re.compile(r"/\s*([A-Za-z_]\w*)\b(?!\s*[(\[.]|->)", re.ASCII)
+_DIVIDED = re.compile(r"(?<![*/])/\s*([A-Za-z_]\w*)\b(?!\s*(?:[(\[.<]|->|::|\+\+|--))", re.ASCII)
 AROUND = 40  # lines before a division in which its loop and the divisor's declaration are looked for
+
+
+class Divided(Struct, frozen=True):
+    """Divisions of a line by a name that their loop does not change: the name, its type, line and column where the loop
+    begins, the columns of the divisions' signs and of what follows their divisors."""
+
+    name: str
+    kind: str
+    head: tuple[int, int]
+    signs: tuple[tuple[int, int], ...]
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -21,50 +38,68 @@ def fixes(asked: Asked) -> list[Fix]:
     warps = setting.launch.warps * setting.launch.blocks if setting.launch is not None else 1
     for place in _lines(asked):
         lines = setting.lines(place.file)
-        first = max(1, place.number - AROUND)
-        text = "\n".join(blanked(one) for one in lines[first - 1 : place.number])
-        if len(text) > LONGEST:
-            continue
-        at = text.rfind("\n") + 1
-        for name in dict.fromkeys(m[1] for m in _DIVIDED.finditer(text[at:])):
-            loop = _around(text + ";" if not text.rstrip().endswith((";", "}")) else text, at)
-            kind = _declared(text, name)
-            if loop is None or kind is None or _changed(text[slice(*loop.body)], name):
-                continue
+        for one in divided(lines, place.number):
             mine = [i for i in roots if (code[i].file, code[i].line) == (place.file, place.number)]
-            count = len(re.findall(rf"/\s*{name}\b(?!\s*[(\[.])", text[at:]))
-            before = total(code.executed, mine)
-            if before < 2 * warps:
+            before, made = total(code.executed, mine), edited(lines, place.number, one)
+            if before < 2 * warps or not made:
                 continue
-            fixed = _invariant(asked, mine)
-            names = (name, kind)
-            return [_hoisted(asked, place.file, first, place.number, text, loop, names, before, warps, count, fixed)]
+            edits = [Edit(file=place.file, line=n, was=lines[n - 1], becomes=new) for n, new in sorted(made.items())]
+            return [_hoisted(asked, one, edits, before, warps, _invariant(asked, mine))]
     return []
 
 
+def divided(lines: Sequence[str], number: int) -> list[Divided]:
+    """What a line divides by in a loop that does not change it."""
+    first = max(1, number - AROUND)
+    heads = [n for n in range(first, number + 1) if re.search(r"\b__(?:global|device|host)__", lines[n - 1])]
+    first = heads[-1] if heads else first
+    text = "\n".join(clear(blanked(one)) for one in lines[first - 1 : number])
+    if len(text) > LONGEST or text.rstrip().endswith("\\"):
+        return []
+    at = text.rfind("\n") + 1
+    whole = text if text.rstrip().endswith((";", "}")) else text + ";"
+    found, out = loops(whole), list[Divided]()
+    for name in dict.fromkeys(m[1] for m in _DIVIDED.finditer(text, at)):
+        signs = [m.start() for m in _DIVIDED.finditer(text, at) if m[1] == name]
+        loop = next((x for x in reversed(found) if x.body[0] <= signs[0] < x.body[1]), None)
+        kinds = {kind for kind, n in declarations(text) if n == name}
+        if loop is None or len(kinds) != 1 or not kinds <= {"float", "double"}:
+            continue
+        before, inside = whole[: loop.span[0]], whole[loop.span[0] : loop.body[1]]
+        own = not any(n == name for _, n in declarations(before)) or any(n == name for _, n in declarations(inside))
+        if own or not HEAD.search(before) or written(name, inside) or re.search(rf"(?<!&)&\s*{name}\b", before):
+            continue
+        mine = [s for s in signs if loop.body[0] <= s < loop.body[1]]
+        columns = tuple((s - at, text.index(name, s) - at + len(name)) for s in mine)
+        row = first + before.count("\n")
+        out.append(Divided(name, kinds.pop(), (row, len(before) - before.rfind("\n") - 1), columns))
+    return out
+
+
+def edited(lines: Sequence[str], number: int, one: Divided) -> dict[int, str]:
+    """The new lines; none where there is no free name, or no place for it."""
+    file = "\n".join(lines)
+    free = (n for n in (f"inverse_{one.name}", f"{one.name}_inverse") if not re.search(rf"\b{n}\b", file))
+    inverse, (row, column) = next(free, ""), one.head
+    made = f"{one.kind} {inverse} = {'1.f' if one.kind == 'float' else '1.0'} / {one.name};"
+    out = {number: lines[number - 1]}
+    for start, end in reversed(one.signs):
+        out[number] = f"{out[number][:start]}* {inverse}{out[number][end:]}"
+    indent, top = lines[row - 1][:column], row
+    while top > 1 and lines[top - 2].lstrip().startswith("#pragma"):
+        top -= 1
+    if (top < row and indent.strip()) or not inverse:
+        return {}
+    if top == row == number or indent.strip():
+        line = out.get(row, lines[row - 1])
+        return {**out, row: f"{line[:column]}{made} {line[column:]}"}
+    return {**out, top: f"{indent}{made}\n{out.get(top, lines[top - 1])}"}
+
+
 def _hoisted(
-    asked: Asked, file: str, first: int, number: int, text: str, loop: Loop, names: tuple[str, str], before: float,
-    warps: float, count: int, fixed: int,
+    asked: Asked, one: Divided, edits: list[Edit], before: float, warps: float, fixed: int
 ) -> Fix:  # fmt: skip
-    name, kind = names
-    lines = asked.setting.lines(file)
-    one = "1.f" if kind == "float" else "1.0"
-    made = f"{kind} inverse_{name} = {one} / {name};"
-    head = first + text[: loop.span[0]].count("\n")
-    while head > 1 and lines[head - 2].lstrip().startswith("#pragma unroll"):
-        head -= 1
-    text_at = lines[number - 1]
-    code, _, comment = text_at.partition("//")
-    becomes = re.sub(rf"/\s*{name}\b(?!\s*[(\[.])", f"* inverse_{name}", code) + ("//" + comment if comment else "")
-    edits = [Edit(file=file, line=number, was=text_at, becomes=becomes)]
-    if head == number:
-        at = blanked(text_at).index("for")
-        edits = [Edit(file=file, line=number, was=text_at, becomes=f"{becomes[:at]}{made} {becomes[at:]}")]
-    else:
-        blank = re.match(r"\s*", lines[head - 1])
-        indent = blank[0] if blank is not None else ""
-        added = f"{indent}{made}\n{lines[head - 1]}"
-        edits.insert(0, Edit(file=file, line=head, was=lines[head - 1], becomes=added))
+    name, count = one.name, len(one.signs)
     return Fix(
         kind="reciprocal",
         title=f"1 / {name} once, before the loop",
@@ -96,23 +131,6 @@ def _invariant(asked: Asked, roots: list[int]) -> int:
         if loop is None or any(p in inside for ps in code.defuse.sources(i).values() for p in ps):
             return 0
     return len(roots)
-
-
-def _around(text: str, at: int) -> Loop | None:
-    """The innermost loop whose body reaches the place, or begins on its line."""
-    found = [one for one in loops(text) if one.span[0] >= at or one.body[0] <= at < one.body[1]]
-    return found[-1] if found else None
-
-
-def _declared(text: str, name: str) -> str | None:
-    for kind in ("float", "double"):
-        if re.search(rf"\b{kind}\b(?:[^;()]|\([^;()]*\))*\b{name}\b", text):
-            return kind
-    return None
-
-
-def _changed(body: str, name: str) -> bool:
-    return bool(re.search(rf"(?<![\w.\]]){name}\s*(?:[-+*/]?=(?!=)|\+\+|--)|&{name}\b", body))
 
 
 def _lines(asked: Asked) -> list[Place]:
