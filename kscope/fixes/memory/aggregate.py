@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
+from math import prod
 
 from kscope.features.sass.columns import total
+from kscope.fixes.atomics.reading import MODIFIED
 from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.rewrite import Call, calls_of
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES, constants, evaluated
-from kscope.fixes.given.text import Span, index_of, kernel_text, spans_edited
+from kscope.fixes.given.text import Span, index_of, kernel_text, outside, spans_edited
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.quoted import quoted
 
 MOST = 24 * 1024  # bytes of a block's tables (judged: two blocks of a chip with 64 KB of shared memory)
 COPIES = (32, 16, 8, 4)  # of the table, that lanes share out among themselves
 PER_SM = 8  # blocks of the new grid for each SM (judged: what keeps all warps busy at 256 threads)
-_TYPES = "|".join(("int", "unsigned", "float", "double"))
+_TYPES = "|".join(("int", "unsigned int", "unsigned", "float", "double"))
 _ONCE = re.compile(r"\b(?P<type>int|unsigned|size_t)\s+(?P<name>\w+)\s*=\s*(?P<start>[^;,]*threadIdx\.x[^;,]*);\s*"
                    r"if\s*\(\s*(?P=name)\s*<\s*(?P<end>\w+)\s*\)")  # fmt: skip
 
@@ -24,7 +26,7 @@ _ONCE = re.compile(r"\b(?P<type>int|unsigned|size_t)\s+(?P<name>\w+)\s*=\s*(?P<s
 def fixes(asked: Asked) -> list[Fix]:
     setting = asked.setting
     text, launch = kernel_text(setting), setting.launch
-    if text is None or launch is None or not setting.sms or launch.block[1] * launch.block[2] > 1:
+    if text is None or launch is None or not setting.sms or prod((*launch.block[1:], *launch.grid[1:])) > 1:
         return []
     code = text.code
     call = _atomic(code)
@@ -36,7 +38,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if target is None or once is None or not result.endswith((")", ";", "{", "}")):
         return []
     name, index = target[1], target[2].strip()
-    kind = re.search(rf"\b({_TYPES})\s*\*\s*(?:__restrict__\s+)?{name}\b", code)
+    kind = re.search(rf"[(,]\s*({_TYPES})\s*\*\s*(?:__restrict__\s+)?{name}\b", code)
     lines = setting.lines(text.file)
     count = masked(index, constants(lines))
     per = index_of(once["start"], "")
@@ -46,7 +48,7 @@ def fixes(asked: Asked) -> list[Fix]:
     copies = next((c for c in COPIES if c * count * size <= MOST), 0)
     opening = code.find("{")
     closing = code.rstrip().rfind("}")
-    if not copies or opening < 0 or not re.match(r"\s*atomicAdd", code[once.end() :]):
+    if not copies or opening < 0 or not _nothing_else(code, once, call, name):
         return []
     shape = (kind[1], name, count, copies)
     spans = _spans(code, shape, (once, per), (call.start, call.arguments[0], index), (opening, closing))
@@ -65,6 +67,18 @@ def _atomic(code: str) -> Call | None:
     found = [c for c in calls_of(code, "atomicAdd") if len(c.arguments) == 2]
     alone = len(found) == 1 and not re.search(r"\breturn\b|__shared__|__syncthreads", code)
     return found[0] if alone else None
+
+
+def _nothing_else(code: str, once: re.Match[str], call: Call, name: str) -> bool:
+    """Whether the kernel does nothing but add, an element a thread: another number of blocks would do the rest more or
+    less often, and ask for other blocks."""
+    if not re.match(r"\s*atomicAdd", code[once.end() :]) or name in ("k", "c", "sum") or f"{name}_block" in code:
+        return False
+    before = code[code.find("{") + 1 : once.start()]
+    asked = re.search(r"\b(?:blockIdx|gridDim)\b", outside(code, [once.span()]))
+    made = re.search(rf"\]{MODIFIED}|\+\+|--|[-+*/%&|^]=|[*.>]\s*\w+\s*=(?!=)|\)\s*;|#", before)
+    steps = re.search(rf"[\w\])]{MODIFIED}|\+\+|--", code[call.start : call.end])
+    return not asked and not made and not steps and re.fullmatch(r"\s*;[\s}]*", code[call.end :]) is not None
 
 
 def _summed(
@@ -134,6 +148,11 @@ def _spans(
 def masked(index: str, known: dict[str, int]) -> int | None:
     """Entries that a masked index reaches: `.. & 63`, of an integer; None where the text does not say it."""
     match = re.search(r"&\s*(\w+)$", index)
+    bare = index
+    while (less := re.sub(r"\([^()]*\)|\[[^][]*\]", "", bare)) != bare:
+        bare = less
+    if re.search(r"[|^?:=]|&&", bare):
+        return None  # what binds less: the mask is not of all of it
     mask = evaluated(match[1], known) if match is not None else None
     if match is None or mask is None or mask & (mask + 1):
         return None

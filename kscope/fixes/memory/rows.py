@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import re
+from math import prod
 
 from kscope.features.lanes.strides import Walks, lane_stride
 from kscope.features.sass.columns import total
 from kscope.features.sass.slices import gathers, pointer, steps_from_loaded
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import Loop, Span, Text, index_of, kernel_text, loops, spans_edited, statement_end
+from kscope.fixes.given.source import split_declarators
+from kscope.fixes.given.text import (
+    Loop,
+    Span,
+    Text,
+    closing,
+    index_of,
+    kernel_text,
+    loops,
+    outside,
+    spans_edited,
+    statement_end,
+)  # fmt: skip
 from kscope.fixes.memory.lane_mapping import sectors
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 LANES = 32
 SHORTEST = 16  # rounds of a thread from which half of a warp has something to do in them (judged)
 _ADDED = re.compile(r"(?<![\w.\]])(\w+)\s*\+=")
-_WRITTEN = re.compile(r"(?:[\w\])])\s*(?<![=<>!+])=(?!=)|\+\+|--|[-*/&|^]=")
+_WRITTEN = re.compile(r"(?:<<|>>|[-+*/%&|^])=|(?<![=<>!])=(?!=)|\+\+|--")
 _ELSEWHERE = re.compile(r"\b(?:atomic\w*|break|continue|return|goto|asm|printf)\b|[(,]\s*&\s*\w")
-_DECLARED = re.compile(r"\b(?:float|double|int|unsigned|auto|float2|float4|size_t|long long)\s+\w+\s*=[^;]*;")
+_DECLARED = re.compile(r"\b(?:float|double|int|unsigned|auto|float2|float4|size_t|long long)\s+(\w+\s*=[^;]*);")
+_CALLED = re.compile(r"(?<![\w.>])([A-Za-z_][\w:]*)\s*(?:<[\w\s,]*>\s*)?\(")
+_KEPT = re.compile(  # what a thread leaves behind, but for a store of `name[row] = ..`
+    r"\b(?:atomic\w*|goto|asm|printf|gridDim|blockIdx|static)\b|[(,]\s*&\s*\w|(?:[;{})]|\belse)\s*\*[\w\s+*()]*=(?!=)|\]\s*(?:\+\+|--)|/\*|"
+    r"\]\s*(?:<<|>>|[-+*/%&|^])=|(?:\.|->)\s*\w+\s*(?:(?:<<|>>|[-+*/%&|^])?=(?!=)|\+\+|--)|"
+    r"(?:\+\+|--)\s*(?:\*|\(|\w+\s*(?:\[|\.|->))"
+)
 
 
 def fixes(asked: Asked) -> list[Fix]:
     setting = asked.setting
     launch, text = setting.launch, kernel_text(setting)
-    if launch is None or text is None or launch.block[1] * launch.block[2] > 1 or "__s" in text.code:
+    if launch is None or text is None or prod((*launch.block[1:], *launch.grid[1:])) > 1 or "__s" in text.code:
         return []
     index = re.search(r"\b(\w+)\s*=\s*([^;,]*\bthreadIdx\.x[^;,]*)(?=[;,])", text.code)
     walked = [one for one in loops(text.code) if _alone(one, text.code)]
@@ -34,7 +53,8 @@ def fixes(asked: Asked) -> list[Fix]:
     row, per = index[1], index_of(index[2], "")
     if per is None or launch.threads % LANES or not re.search(rf"\b{row}\b", text.code[loop.span[0] : loop.body[1]]):
         return []
-    spans = _spans(text, loop, row, index.span(2))
+    alone = _one_row(text.code, loop, index.span(), "\n".join(setting.lines(text.file)))
+    spans = _spans(text, loop, row, index.span(2)) if alone else []
     moved = _moved(asked)
     edits = spans_edited(setting, text, spans) if spans else []
     if not edits or moved is None or moved[1] >= moved[0] or moved[2] < SHORTEST:
@@ -71,20 +91,56 @@ def _alone(loop: Loop, code: str) -> bool:
     if loop.step not in (f"{loop.name}++", f"++{loop.name}"):
         return False
     inside = code[slice(*loop.body)]
-    rest = _DECLARED.sub("", inside)
-    sums = set(_ADDED.findall(rest))
-    if not sums or _WRITTEN.search(_ADDED.sub("", rest)) or _ELSEWHERE.search(rest) or "while" in code:
+    sums = set(_ADDED.findall(_DECLARED.sub("", inside)))
+    rest = _ADDED.sub("", _DECLARED.sub(_made, inside))
+    if not sums or _WRITTEN.search(rest) or _ELSEWHERE.search(rest) or "while" in code or _calls_for_effect(inside):
         return False
+    if any(re.search(rf"(?<![\w.]){s}\b", rest) for s in sums):
+        return False  # a round asks for what the rounds before it have added
     before = code[: loop.span[0]]
     once = all(len(re.findall(rf"(?<![\w.]){s}\s*[-+*/]?=(?!=)", before)) == 1 for s in sums)
     return once and all(re.search(rf"\b{s}\s*=\s*0(?:\.0?)?f?\s*[,;]", before) for s in sums)
+
+
+def _made(declared: re.Match[str]) -> str:
+    """What variables are made of."""
+    return ", ".join(one.partition("=")[2] for one in split_declarators(declared[1])) + ";"
+
+
+def _calls_for_effect(code: str) -> bool:
+    """Whether a call is a statement of its own: it changes something else."""
+    for call in _CALLED.finditer(code):
+        before = code[: call.start()].rstrip()
+        if call[1] in ("if", "for", "while", "switch", "return"):
+            continue
+        if not before or before.endswith((";", "{", "}", "else")):
+            return True
+        if before.endswith(")"):
+            opened = max((m.end() for m in re.finditer(r"\b(?:if|for)\s*\(", before)), default=None)
+            if opened is not None and closing(before, opened) == len(before) - 1:
+                return True
+    return False
+
+
+def _one_row(code: str, loop: Loop, index: tuple[int, int], file: str) -> bool:
+    """Whether all that a thread does is the row's: its stores are of the row, and no function changes what it is
+    given."""
+    opening = code.find("{")
+    around = outside(code, [(0, opening + 1), index, (loop.span[0], loop.body[1])])
+    if len(re.findall(r"\b(?:for|do)\b", code)) > 1 or re.match(r"\s*else\b", code[loop.body[1] :]):
+        return False
+    if _KEPT.search(around) or _calls_for_effect(around):
+        return False
+    called = {m[1] for m in _CALLED.finditer(code[opening:])}
+    return not any(re.search(rf"[\w>*]\s+{re.escape(name)}\s*\([^()]*&[^()]*\)\s*\{{", file) for name in called)
 
 
 def _spans(text: Text, loop: Loop, row: str, index: tuple[int, int]) -> list[Span]:
     code = text.code
     sums = sorted(set(_ADDED.findall(_DECLARED.sub("", code[slice(*loop.body)]))))
     head = code[slice(*loop.span)]
-    new = head.replace(f"= {loop.start};", f"= {'' if loop.start == '0' else loop.start + ' + '}threadIdx.x % {LANES};")
+    first = f"({loop.start})" if re.search(r"[?<>&|^=!]", loop.start) else loop.start
+    new = head.replace(f"= {loop.start};", f"= {'' if first == '0' else first + ' + '}threadIdx.x % {LANES};")
     new = new.replace(loop.step, f"{loop.name} += {LANES}")
     if new.count("threadIdx") != 1 or f"+= {LANES}" not in new:
         return []
@@ -96,9 +152,14 @@ def _spans(text: Text, loop: Loop, row: str, index: tuple[int, int]) -> list[Spa
     ]
     stored = 0
     for match in re.finditer(rf"(?<=[;{{}}\s])(\w+)\[{row}\]\s*=(?!=)", code):
-        if match.start() < loop.body[1] or statement_end(code, match.start()) is None:
+        end, before = statement_end(code, match.start()), code[: match.start()].rstrip()
+        if match.start() < loop.body[1] or end is None or not before.endswith((";", "{", "}", ")", "else")):
             return []
-        out.append((match.start(), match.start(), f"if (threadIdx.x % {LANES} == 0) "))
+        if len(list(split_declarators(code[match.start() : end]))) > 1:
+            return []  # another store may follow
+        asked = re.match(r"\s*else\b", code[end:]) is not None  # whose if would be this one
+        out.append((match.start(), match.start(), f"{'{ ' if asked else ''}if (threadIdx.x % {LANES} == 0) "))
+        out += [(end, end, " }")] if asked else []
         stored += 1
     written = re.findall(r"\]\s*=(?!=)", code)
     return out if stored and stored == len(written) else []
