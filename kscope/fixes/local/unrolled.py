@@ -8,10 +8,11 @@ from kscope.features.sass.accesses import accesses
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.source import constants, evaluated
+from kscope.fixes.given.source import constants, evaluated, split_declarators
 from kscope.fixes.given.text import Loop, Span, kernel_text, loops, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
+_ASKED = re.compile(r"\b(?:if|else|while|switch|continue|break|return|goto)\b|\?|&&|\|\|")
 MOST = 32  # words of an array that registers can hold besides what the rest needs (judged)
 _ARRAY = re.compile(r"\b(?:float|int|unsigned|double)\s+([^;()]*\[[^;()]*);", re.ASCII)
 
@@ -60,10 +61,17 @@ def fixes(asked: Asked) -> list[Fix]:
     ]  # fmt: skip
 
 
+def _declared(body: str) -> list[tuple[str, str]]:
+    """Local arrays with their (first) size's text; what they are made of is none."""
+    parts = [one.partition("=")[0] for part in _ARRAY.findall(body) for one in split_declarators(part)]
+    return [(m[1], m[2]) for one in parts if (m := re.match(r"\s*(\w+)\s*\[([^]]+)\]", one)) is not None]
+
+
 def lengths(body: str, known: dict[str, int]) -> dict[str, int]:
-    """Words of the local arrays that registers could hold."""
-    found = [pair for part in _ARRAY.findall(body) for pair in re.findall(r"(\w+)\s*\[([^]]+)\]", part)]
-    counts = {name: evaluated(size, known) for name, size in found}
+    """Words of the local arrays that registers could hold, of names that stand for one array."""
+    found = _declared(body)
+    names = [name for name, _ in found]
+    counts = {name: evaluated(size, known) for name, size in found if names.count(name) == 1}
     return {name: count for name, count in counts.items() if count is not None and 1 < count <= MOST}
 
 
@@ -75,18 +83,26 @@ def chosen(code: str, every: list[Loop], arrays: dict[str, int]) -> dict[int, tu
             continue
         if re.match(r"\s*else\b", code[loop.body[1] :]):  # it would be the else of what is asked in the loop
             continue
+        if re.search(rf"\b{loop.name}\b|&&|\|\||[?,=]|\+\+|--", loop.end):
+            continue  # a round that ends the loop is not one that is left out
         inside = code[slice(*loop.body)]
         if re.search(rf"\b{loop.name}\s*(?:[-+*/]?=(?!=)|\+\+|--)|(?:\+\+|--)\s*{loop.name}\b", inside):
             continue
-        found = {size for name, size in arrays.items() if re.search(rf"\b{name}\s*\[\s*{loop.name}\s*\]", inside)}
+        found = {size for name, size in arrays.items() if _always(inside, name, loop.name)}
         if len(found) == 1:
             out[n] = (loop.name, found.pop())
     return out
 
 
+def _always(inside: str, name: str, counter: str) -> bool:
+    """Whether every round uses the array's element of its number: only then no round is beyond the array."""
+    first = re.search(rf"(?<![\w.>]){name}\s*\[\s*{counter}\s*\]", inside)
+    return first is not None and _ASKED.search(inside, 0, first.start()) is None
+
+
 def indices(body: str, counted: set[str]) -> int | None:
     """How many uses local arrays have, all indexed by these counters or by numbers; None where one is not."""
-    declared = [pair for part in _ARRAY.findall(body) for pair in re.findall(r"(\w+)\s*\[([^]]+)\]", part)]
+    declared = _declared(body)
     names, sizes = {name for name, _ in declared}, [size.strip() for _, size in declared]
     found = [m.strip() for name in names for m in re.findall(rf"(?<![\w.>]){name}\s*\[([^]]+)\]", body)]
     for size in sizes:

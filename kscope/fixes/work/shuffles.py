@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.columns import total
+from kscope.fixes.atomics.reading import MODIFIED
 from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, kernel_text, loops, spans_edited
@@ -26,7 +27,7 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     if launch.block[1] * launch.block[2] > 1 or launch.threads % WARP:
         return []
-    if not re.search(rf"\b{match['own']}\s*=\s*threadIdx\.x\b", text.code):
+    if not _apart(text.code, match):
         return []
     by = match["by"]
     steps = _steps(text.code[: match.start()], by)
@@ -63,6 +64,15 @@ def fixes(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _apart(code: str, match: re.Match[str]) -> bool:
+    """Whether the exchange is statements of their own of all threads, by their numbers, of values of one type."""
+    own = re.findall(rf"(?<![\w.]){match['own']}{MODIFIED}\s*([^;,]*)|(?:\+\+|--)\s*{match['own']}\b", code)
+    kind = r"\b(int|unsigned|float|double|long long|unsigned long long)\s+(?:[^;(){}]*,\s*)?"
+    kinds = {found[1] if (found := re.search(rf"{kind}{match[name]}\b", code)) else name for name in ("array", "value")}
+    alone = code[: match.start()].rstrip().endswith((";", "{", "}"))
+    return alone and [o.strip() for o in own] == ["threadIdx.x"] and len(kinds) == 1
 
 
 def _otherwise(code: str, match: re.Match[str]) -> bool:
