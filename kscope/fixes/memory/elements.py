@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import random
 import re
+from collections.abc import Mapping, Sequence
 
 from kscope.features.lanes.vectorizable import Merge, merges
 from kscope.features.sass.columns import total
 from kscope.features.sass.slices import pointer
+from kscope.fixes.atomics.reading import MODIFIED, changed
 from kscope.fixes.given.conditions import proved
-from kscope.fixes.given.rewrite import changed, places
+from kscope.fixes.given.rewrite import changed as lines_changed
+from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import Text, kernel_text, loops
+from kscope.fixes.given.source import constants, evaluated
+from kscope.fixes.given.text import Loop, Text, kernel_text, loops, plain
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 WIDEST = 16
+GROUP = 4  # elements of a load
+SEEDS = 5  # of the numbers that names stand for where an index is looked at
 ELEMENT = """__device__ __forceinline__ float element4(const float* p, int c) {  // p[c], by a load of 16 bytes
   float4 v = __ldg(reinterpret_cast<const float4*>(p) + c / 4);  // c is a number, in an unrolled loop: four share it
   return c % 4 == 0 ? v.x : c % 4 == 1 ? v.y : c % 4 == 2 ? v.z : v.w;
 }"""
+_BUILTIN = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[xyz]\b")
 _UNROLLED = re.compile(r"#\s*pragma\s+unroll\s*$")
 _FLOATS = re.compile(r"\b(?:const\s+)?float\s*\*\s*(?:__restrict__\s+)?(\w+)\s*(?=[,)])")
 
@@ -32,17 +40,13 @@ def elements(asked: Asked) -> list[Fix]:
         return []
     floats = set(_FLOATS.findall(text.code[: text.code.find("{")]))
     edits = []
+    known = constants(setting.lines(text.file))
     for place in places(setting, members):
-        counters = _counters(text, place.number)
 
-        def change(line: str, counters: set[str] = counters) -> str:
-            for name in floats:
-                for c in counters:
-                    used = rf"(?<![\w.&])(?<!->){name}\s*\[\s*([^][]+?)\s*\+\s*{c}\s*\](?!\s*[-+*/]?=(?!=))"
-                    line = re.sub(used, rf"element4(&{name}[\1], {c})", line)
-            return line
+        def change(line: str, number: int = place.number) -> str:
+            return by_fours(text, number, line, floats, known)
 
-        edits += changed([place], change)
+        edits += lines_changed([place], change)
     if _written(asked, members):
         return []  # __ldg is for what nobody writes meanwhile, and only it keeps the compiler from four narrow loads
     lines = {(e.file, e.line) for e in edits}
@@ -73,15 +77,61 @@ def elements(asked: Asked) -> list[Fix]:
     ]  # fmt: skip
 
 
-def _counters(text: Text, line: int) -> set[str]:
-    """Counters of the loops around a line that are unrolled whole: elsewhere the element's number is no constant."""
-    whole: dict[str, bool] = {}
+def by_fours(text: Text, number: int, line: str, floats: set[str], known: Mapping[str, int]) -> str:
+    """A line with the elements of the loops around it that are unrolled whole: `x[.. + c]`, where nothing in front of
+    the counter moves by less than four from round to round. known: numbers that the file names."""
+    around = _around(text, number)
+    for name in sorted(floats):
+        for c in sorted(_counters(text, around)):
+
+            def one(match: re.Match[str], c: str = c) -> str:
+                fit = _by_fours(text, around, match[2], c, known)
+                return f"element4(&{match[1]}[{match[2]}], {c})" if fit else match[0]
+
+            used = rf"(?<![\w.])(?<!->)(?<!&)(?<!& )({name})\s*\[\s*([^][]+?)\s*\+\s*{c}\s*\](?!{MODIFIED})"
+            line = re.sub(used, one, line)
+    return line
+
+
+def _around(text: Text, line: int) -> list[Loop]:
+    out = []
     for one in loops(text.code):
         first, last = (text.first + text.code[:at].count("\n") for at in one.body)
-        if first <= line <= last and one.step in (f"{one.name}++", f"++{one.name}"):
-            unrolled = _UNROLLED.search(text.code[: one.span[0]]) is not None
-            whole[one.name] = whole.get(one.name, True) and unrolled
+        if first <= line <= last:
+            out.append(one)
+    return out
+
+
+def _counters(text: Text, around: Sequence[Loop]) -> set[str]:
+    """Counters of loops that are unrolled whole, from a multiple of four on: elsewhere the element's number is no
+    constant, or not that of its place in a group."""
+    whole: dict[str, bool] = {}
+    for one in around:
+        unrolled = _UNROLLED.search(text.code[: one.span[0]]) is not None
+        first = evaluated(one.start, {})
+        fit = unrolled and one.step in (f"{one.name}++", f"++{one.name}") and first is not None and first % GROUP == 0
+        whole[one.name] = whole.get(one.name, True) and fit
     return {name for name, yes in whole.items() if yes}
+
+
+def _by_fours(text: Text, around: Sequence[Loop], at: str, counter: str, known: Mapping[str, int]) -> bool:
+    """Whether an index is a sum, and moves by multiples of four with all loops around it but the counter's."""
+    code, others = text.code, {loop.name: loop for loop in around if loop.name != counter}
+    outer = re.sub(r"\([^()]*\)", "", re.sub(r"\([^()]*\)", "", at))
+    whole = plain(plain(at, code), code)
+    names = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", whole))
+    moved = any(changed(code[slice(*loop.body)], name) for loop in around for name in names - set(others))
+    if re.search(r"[?<>&|^=!,]", outer) or counter in names or moved:
+        return False
+    mine = names & set(others)
+    for seed in range(SEEDS if mine else 0):
+        drawn = random.Random(seed)
+        given = {name: known.get(name, drawn.randrange(1, 90)) for name in sorted(names)}
+        for name in mine:
+            values = [evaluated(_BUILTIN.sub("7", whole), {**given, name: n}) for n in range(4)]
+            if None in values or any((v or 0) % GROUP != (values[0] or 0) % GROUP for v in values):
+                return False
+    return True
 
 
 def _written(asked: Asked, loads: list[int]) -> bool:
