@@ -13,6 +13,7 @@ from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import LONGEST, Text, blanked, closing
 
 MOST = 64  # functions that are looked for: what more are called is not known (judged)
+_BEFORE = re.compile(r"(?:(?<![\w.])(?<!->)(?:::\s*)?([A-Za-z_]\w*)\s*(?:<[\w\s:,]*>)?|([\w\])>]))\s*$")
 CALLED = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*(?:<[\w\s:,]*>\s*)?\(")
 _MEETS = re.compile(
     r"\b(?:threadIdx|blockIdx|blockDim|gridDim|warpSize|laneid|__\w*sync\w*|__shfl\w*|__ballot\w*|__any\w*|__all\w*|"
@@ -164,6 +165,6 @@ def taker(before: str) -> tuple[str | None, int]:
         depth += (c in ")]}") - (c in "([{")
         position += c == "," and not depth
         if depth < 0:
-            called = re.search(r"(?:(?<![\w.])(?<!->)(?:::\s*)?([A-Za-z_]\w*)\s*(?:<[\w\s:,]*>)?|([\w\])>]))\s*$", before[:n])
+            called = _BEFORE.search(before[:n])
             return ("", 0) if called is None or c != "(" else (called[1], position)
     return "", 0
