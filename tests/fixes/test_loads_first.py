@@ -23,10 +23,10 @@ ABOVE = (
 )
 
 
-def split(body: str, head: str = HEAD) -> str:
+def split(body: str, head: str = HEAD, above: str = ABOVE) -> str:
     """A kernel's text with its first loop as two; "" where none may be split."""
     code = f"{head}\n  int i = blockIdx.x * 128 + threadIdx.x; float sum = 0;\n{body}\n}}"
-    kernel = read(Text("f.cu", 1 + ABOVE.count("\n"), code), "k", (ABOVE + code).split("\n"))
+    kernel = read(Text("f.cu", 1 + above.count("\n"), code), "k", (above + code).split("\n"))
     one = next(splits(kernel), None) if kernel is not None else None
     if one is None:
         return ""
@@ -96,10 +96,43 @@ def test_rounds_that_are_split(body: str, loads: str) -> None:
         "{ float v = f[d * n + i]; d++; g[d * n + i] = v; }",
         "{ float v = f[d * n + i]; f = g; g[d * n + i] = v; }",
         "{ float v = f[d * n + i]; *(g + i) = v; }",  # a store that is not told apart
+        "{ { float v = nb[d]; if (i + d < n) g[d * n + i] = f[d * n + i] + v; } }",  # out of bounds, perhaps
     ],
 )
 def test_rounds_that_stay(body: str) -> None:
     assert not split(UNROLLED + body)
+
+
+@pytest.mark.parametrize(
+    ("before", "body"),
+    [
+        # what is stored to by another name
+        ("float* s = shared;", "{ shared[d + 1] = w; g[d * n + i] = s[d]; }"),
+        ("float* s = shared; float* t = s + 1;", "{ t[d] = w; g[d * n + i] = s[d]; }"),
+        ("float *s = shared, *t = shared + 1;", "{ t[d] = w; g[d * n + i] = s[d]; }"),
+        ("const float* p = g + n;", "{ float v = p[d * n]; g[d * n + i] = v; }"),
+        ("f = g;", "{ float v = f[d * n]; g[d * n + i] = v; }"),
+        ("if (n > 2) f = g;", "{ float v = f[d * n]; g[d * n + i] = v; }"),
+        ("const float* p = f; if (n > 2) swap(p, g);", "{ float v = p[d * n]; g[d * n + i] = v; }"),
+        # an index that is changed by another name
+        ("int at = i; int& to = at;", "{ float v = f[at]; g[d * n + i] = v; to++; }"),
+        ("int at = i; int* to = &at;", "{ float v = f[at]; g[d * n + i] = v; to[0] += 1; }"),
+    ],
+)
+def test_two_names_for_one_thing(before: str, body: str) -> None:
+    assert not split(f"{before}\n{UNROLLED}{body}")
+    assert split(f"{before}\n{UNROLLED}{{ float v = nb[d]; g[d * n + i] = v; }}")
+
+
+def test_rounds_that_a_name_counts() -> None:
+    """A constant of another kernel's, or a name of this one's template, is not the file's."""
+    body = "#pragma unroll\n  for (int d = 0; d < R; d++) { float v = f[d * n + i]; g[d * n + i] = v; }"
+    once, again = "constexpr int R = 4;\n", "__global__ void b() { constexpr int R = 2; }\n"
+    assert "f_first[4]" in split(body, HEAD, above=once)
+    assert "f_first[8]" in split(f"constexpr int R = 8;\n{body}", HEAD, above=once + again)
+    assert not split(body, HEAD, above=once + again)
+    assert not split(body, HEAD, above=f"{once}template <int R>\n")
+    assert not split(body, HEAD.replace("int n", "int n, int R"), above=once)
 
 
 def test_loops_that_stay() -> None:

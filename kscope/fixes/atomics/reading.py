@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -19,6 +19,9 @@ _STRANGE = re.compile(
     r"co_\w+)\b|\bcg\s*::|\bcuda\s*::|#(?!\s*pragma)|/\*|\b[A-Z][A-Z0-9_]{2,}\s*\("
 )
 _INTEGER = "const|constexpr|int|unsigned|size_t|long|auto"
+_MADE = re.compile(
+    r"(\*\s*(?:(?:const|__restrict(?:__)?)\s+)*|&\s*|\bauto\s+|[;{})]\s*)([A-Za-z_]\w*)\s*=(?!=)\s*([^;,]*)"
+)  # pointers and references, and what they are given
 _GUARD = re.compile(r"if\s*\(")
 
 
@@ -104,6 +107,27 @@ def changed(code: str, name: str) -> int:
     """How often a name is given a value, or its address taken."""
     after = rf"(?<![\w.])(?<!->){name}\b(?:\s*\[[^\]]*\])?{MODIFIED}"
     return len(re.findall(after, code)) + len(re.findall(rf"(?:\+\+|--|[(,=;{{?:]\s*&)\s*{name}\b", code))
+
+
+def into_the_same(code: str, name: str) -> set[str]:
+    """Other pointers into what a pointer leads to, and references to it, as far as a text makes one of the other."""
+    known = set(re.findall(r"\*\s*(?:(?:const|__restrict(?:__)?)\s+)*([A-Za-z_]\w*)", code[: code.find("{")]))
+    known |= set(re.findall(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*\[", code))
+    made = _MADE.findall(code) + [("", *pair) for pair in re.findall(r"\bswap\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)", code)]
+    same, before = {name}, 0
+    while len(same) > before:
+        before = len(same)
+        for how, one, value in made:
+            whole = value if how.startswith("&") else re.sub(r"(?<![&\w])\s*\w+\s*\[[^\[\]]*\]", "", value)
+            words = set(re.findall(r"(?<![\w.])(?<!->)[A-Za-z_]\w*", whole))
+            group = {one} | (words & (known | same) or (words if how.startswith("*") else set()))
+            same |= group if group & same else set()
+    return same - {name}
+
+
+def used_by(code: str, names: Iterable[str]) -> bool:
+    """Whether a piece of text uses one of these."""
+    return any(re.search(rf"(?<![\w.])(?<!->){name}\b", code) for name in names)
 
 
 def uniform(kernel: Kernel, expression: str, before: int, depth: int = 0) -> bool:

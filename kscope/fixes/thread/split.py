@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from kscope.fixes.atomics.reading import MODIFIED, Kernel, changed, statements
+from kscope.fixes.atomics.reading import MODIFIED, Kernel, changed, into_the_same, statements
 from kscope.fixes.given.source import SIZES, constants, evaluated, split_declarators
 from kscope.fixes.given.text import Loop, Span, closing, loops
 
@@ -18,7 +18,7 @@ _FLOW = re.compile(
     r"|\?[^:]*=[^=]|[(,]\s*&\s*\w|->|\)\s*[-+*/|&^]?=(?!=)|(?:[;{})]|^)\s*\*+\s*\w+\s*[-+*/|&^]?=(?!=)|\bauto\s*&"
     r"|\[\s*[&=]?\s*\]"
 )  # fmt: skip
-_CONDITIONAL = re.compile(r"\?|&&|\|\||^\s*(?:if|for)\b")
+_CONDITIONAL = re.compile(r"\?|&&|\|\||\b(?:if|for)\b")
 _UNROLL = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+unroll\b[ \t]*\(?(\w*)\)?[ \t]*\n\s*$")
 _POINTER = re.compile(
     r"(?<=[;{}])\s*(?:const\s+)?([\w:]+(?:\s+[a-z]+)?)\s*\*\s*(?:const\s+)?(?:__restrict__\s+)?(\w+)\s*="
@@ -74,7 +74,7 @@ class Split(Struct, frozen=True):
 
 def splits(kernel: Kernel) -> Iterator[Split]:
     """The loops of a kernel whose loads can all stand before the rest."""
-    known = constants(kernel.lines)
+    known = _numbers(kernel)
     for loop in loops(kernel.text.code):
         start, end = evaluated(loop.start, known), evaluated(loop.end, known)
         if loop.span[0] < kernel.opening or start is None or end is None or not 2 <= end - start <= MOST:
@@ -84,11 +84,24 @@ def splits(kernel: Kernel) -> Iterator[Split]:
             yield one
 
 
+def _numbers(kernel: Kernel) -> dict[str, int]:
+    """Whole numbers that names stand for in a kernel: those that it names itself, and those that the file names once,
+    unless they are the kernel's parameters or its template's."""
+    own, first = constants(kernel.text.code.split("\n")), kernel.text.first
+    head = "\n".join(kernel.lines[max(0, first - 4) : first])
+    names = re.findall(r"\bconstexpr\b[^;]*?\b(\w+)\s*=", "\n".join(kernel.lines))
+    every = {
+        name: n for name, n in constants(kernel.lines).items()
+        if names.count(name) < 2 and name not in kernel.parameters and not re.search(rf"<[^<>]*\b{name}\b", head)
+    }  # fmt: skip
+    return {**every, **own}
+
+
 def _split(kernel: Kernel, loop: Loop, start: int, count: int) -> Split | None:
     code = kernel.text.code
     pragma = _UNROLL.search(code[: loop.span[0]])
     at = pragma.start() if pragma is not None else loop.span[0]
-    asked = evaluated(pragma[1], constants(kernel.lines)) if pragma is not None and pragma[1] else count
+    asked = evaluated(pragma[1], _numbers(kernel)) if pragma is not None and pragma[1] else count
     before, body = code[:at].rstrip(), code[slice(*loop.body)]
     plain = loop.step in (f"{loop.name}++", f"++{loop.name}") and before[-1:] in ("{", "}", ";")
     if not plain or asked is None or asked < count or _FLOW.search(body) or changed(body, loop.name):
@@ -100,7 +113,9 @@ def _split(kernel: Kernel, loop: Loop, start: int, count: int) -> Split | None:
     reader = _Reader(kernel, loop, body, f"{loop.name} - {start}" if start else loop.name)
     for span in found:
         reader.statement(span)
-    if not reader.held or set(_NAME.findall(reader.first())) & _given(kernel.lines, body):
+    names = set(_NAME.findall(reader.first()))
+    referred = any(re.search(rf"(?:&\s*[A-Za-z_]\w*\s*=|=\s*&)\s*{n}\b(?!\s*\[)", code) for n in names)
+    if not reader.held or referred or names & _given(kernel.lines, body):
         return None
     return Split(loop, count, start, tuple(reader.held), reader.first(), at, pragma is not None)
 
@@ -185,11 +200,12 @@ def _readable(kernel: Kernel, loop: Loop, body: str) -> Mapping[str, str]:
     """Pointers that a loop only reads through, and how it is written: type by name."""
     known = {n: k for n, k in kernel.parameters.items() if k.count("*") == 1}
     known |= {m[2]: m[1] for m in _POINTER.finditer(kernel.text.code[: loop.span[0]], kernel.opening)}
-    out = {}
+    out, written = {}, _stored(body)
     for name, kind in known.items():
+        same = into_the_same(kernel.text.code, name) & written
         element = " ".join(w for w in kind.replace("*", " ").split() if w not in ("const", "__restrict__", "restrict"))
         bare = re.search(rf"(?<![\w.])(?<!->){name}\b(?!\s*\[)", body)
-        if element not in SIZES or bare is not None or name in _stored(body):
+        if element not in SIZES or bare is not None or name in written or same:
             continue
         out[name] = element
     return out

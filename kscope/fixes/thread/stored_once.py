@@ -9,7 +9,7 @@ from msgspec import Struct
 from kscope.features.patterns.kept_in_memory import Kept, kept_in_memory
 from kscope.features.patterns.loop_parallelism import trips
 from kscope.features.sass.columns import total
-from kscope.fixes.atomics.reading import MODIFIED
+from kscope.fixes.atomics.reading import MODIFIED, into_the_same, used_by
 from kscope.fixes.given.conditions import not_written, reads
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import split_declarators
@@ -92,8 +92,8 @@ def _region(code: str, match: re.Match[str]) -> _Sum | None:
     inside = code[found.start : found.end]
     behind = inside[found_uses[0].end() - uses[0] :] if found.opened else inside
     others = len(re.findall(rf"(?<![\w.])(?<!->){name}\b", inside)) - len(list(_uses(inside, place)))
-    leaves = _LEAVES.search(inside)
-    if uses[-1] >= found.end or others or leaves or not _steady(behind, place) or _base(code, name, inside):
+    left = _LEAVES.search(inside) or used_by(inside, into_the_same(code, name))
+    if uses[-1] >= found.end or others or left or not _steady(behind, place):
         return None
     return found if not re.match(r"\s*else\b", code[found.end :]) else None
 
@@ -150,21 +150,6 @@ def _steady(region: str, place: str) -> bool:
     for use in _uses(region, place):
         region = region[: use.start()] + " " * len(use[0]) + region[use.end() :]
     return not any(re.search(rf"(?<![\w.])(?<!->){n}{MODIFIED}|(?:\+\+|--|&)\s*{n}\b", region) for n in names)
-
-
-def _base(code: str, name: str, inside: str) -> bool:
-    """Whether another pointer into what a pointer leads to, or a reference to it, has uses there."""
-    stars = r"(?:\*\s*(?:(?:const|__restrict(?:__)?)\s+)*|&\s*|\bauto\s+|[;{}]\s*)"
-    made = re.findall(rf"({stars})([A-Za-z_]\w*)\s*=(?!=)\s*([^;]*)", code)
-    known = set(re.findall(r"\*\s*(?:(?:const|__restrict(?:__)?)\s+)*([A-Za-z_]\w*)", code[: code.find("{")]))
-    same, before = {name}, 0
-    while len(same) > before:
-        before = len(same)
-        for how, one, value in made:
-            whole = value if how.startswith("&") else re.sub(r"(?<![&\w])\s*\w+\s*\[[^\[\]]*\]", "", value)
-            group = {one} | set(re.findall(r"(?<![\w.])(?<!->)[A-Za-z_]\w*", whole)) & (known | same)
-            same |= group if group & same else set()
-    return any(re.search(rf"(?<![\w.])(?<!->){other}\b", inside) for other in same - {name})
 
 
 def _type(code: str, name: str) -> str | None:
