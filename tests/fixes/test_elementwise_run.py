@@ -14,6 +14,10 @@ from tests.support.on_host import wrong
 
 HEAD = "const float* a, const float* b, float* out, int n, int m, float s"
 LOOP = "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)"
+ABOVE = """
+template <class V> static void two(V x, V& y) { y += x; }
+static float once(float x) { return x - 1; }
+"""
 TEXTS = [
     (INDEX, "  if (i < n) out[i] = a[i] + b[i];"),
     (INDEX, "  if (i < n) out[i] = out[i] * a[i];"),
@@ -50,6 +54,10 @@ TEXTS = [
      "  out[i] *= a[i];"),
     (LOOP + " { float t = out[i]; out[i] = a[i] * t; t = out[i]; out[i] = t + i; }",),
     ("  for (unsigned i = threadIdx.x; i < n; i += blockDim.x) if (blockIdx.x == 0) out[i] += a[i];",),
+    # functions that may change what they are given
+    (INDEX, "  if (i < n) two(a[i], out[i]);"),
+    (INDEX, "  if (i < n) two<float>(max(a[i], b[i]), out[i]);"),
+    (INDEX, "  if (i < n) out[i] = once(a[i]) + static_cast<int>(b[i]);"),
     (f"  for (int r = 0; r < m; r++) {{ {LOOP} out[r * n + i] = a[r * n + i] * b[i]; }}",),
 ]
 
@@ -57,7 +65,7 @@ TEXTS = [
 def test_the_new_text_computes_the_same(tmp_path: Path) -> None:
     old = [kernel(*lines, head=HEAD) for lines in TEXTS]
     pairs = [(text, rewritten(text)) for text in old]
-    found = wrong(tmp_path, pairs, name="scale", call="a, b, out, n, m, 1", above=f"{SEVERAL}\n{ALIGNED}")
+    found = wrong(tmp_path, pairs, name="scale", call="a, b, out, n, m, 1", above=f"{SEVERAL}\n{ALIGNED}\n{ABOVE}")
     assert [TEXTS[n][-1] for n, bad in enumerate(found) if bad] == []
 
 
@@ -68,6 +76,10 @@ def test_the_new_text_computes_the_same(tmp_path: Path) -> None:
         # what has been summed up so far is another sum for other elements
         (LOOP + " { s += a[i]; out[i] = s; }",),
         (LOOP + " { out[i] = a[i] * s; s = max(s, b[i]); }",),
+        # what an element leaves behind in a thread
+        ("  float2 acc = {0, 0};", INDEX, "  if (i < n) { acc.x += a[i]; out[i] = acc.x; }"),
+        ("  Draws draws(n);", LOOP + " out[i] = a[i] * draws.next();"),
+        ("  float t = 0; unsigned seed = n, state = 5;", LOOP + " out[i] = a[i] + drawn<float>(state);"),
         # which of them are a thread's hangs on where a row starts: another thread has them in the next round
         (f"  for (int r = 0; r < m; r++) {{ {LOOP} out[i] += a[r * n + i]; }}",),
         (f"  while (m--) {{ const float* p = a + m * n; {LOOP} out[i] = p[i]; }}",),

@@ -31,6 +31,10 @@ _BROUGHT = re.compile(
     r"(?:^|(?<=[;{}]))\s*(?!else\b|case\b)(?:const\s+)?[A-Za-z_][\w:<>]*(?:\s+(?:int|long|char|short))*\s+"
     r"(?=[A-Za-z_]\w*\s*[=;,(\[])([^;]*);"
 )
+_VARIABLE = re.compile(  # of a thread's, which may change
+    r"(?:^|(?<=[;{}]))\s*(?!(?:const|constexpr|return|else|using|typedef)\b)[A-Za-z_][\w:<>]*(?:\s+(?:int|long|char|short))*"
+    r"\s+([A-Za-z_]\w*)\s*(?=[=;,({[])([^;]*;)"
+)
 _ACCESS = re.compile(r"(?<![\w.])(?<!->)(?P<name>[A-Za-z_]\w*)\s*\[(?P<at>[^\[\]]+)\]")
 _CASTS = re.compile(r"\b(?:static_cast\s*<[\w\s:]+>)(?=\s*\()|\(\s*(?:size_t|u?int(?:32|64)_t|unsigned|int|long)\s*\)")
 _OF_VALUES = re.compile(
@@ -86,6 +90,8 @@ def rows_of(code: str, body: tuple[int, int], name: str, calls: Callees = NONE) 
     if _more(text, calls) or changed(text, name):
         return None
     known, made = pointers(code[: body[0]]), _made(text)
+    if _carried(code[code.find("{") + 1 : body[0]], text, made, calls):
+        return None
     sums = _sums(text, set(made) | set(known))
     if sums is None or pointers("{" + text) or any(name in re.findall(r"\w+", one) for one in sums):
         return None
@@ -127,6 +133,22 @@ def _rows(
         loaded = not (written and _first_store(text, spans))
         out.append(Row(array, kind, at, tuple(spans), written, loaded, when or "", when is None))
     return out if any(not row.some for row in out) else []
+
+
+def _carried(before: str, text: str, made: Mapping[str, str], calls: Callees) -> bool:
+    """Whether what one element leaves behind in a thread may be the next one's: members that change, objects that are
+    called, and variables that are handed to functions, which may change them."""
+    if any(m[1] not in made for m in re.finditer(rf"(?<![\w.\]])([A-Za-z_]\w*)(?:\s*\.\s*\w+)+{MODIFIED}", text)):
+        return True
+    own = {m for one in _VARIABLE.finditer(before) for m in (one[1], *re.findall(r",\s*(\w+)\s*[=,;]", one[2]))}
+    for name in own - set(made):
+        for use in re.finditer(rf"(?<![\w.])(?<!->){name}\b", text):
+            first, after = text[: use.start()].rstrip(), text[use.end() :]
+            if re.match(r"\s*(?:\.\s*\w+\s*)?\(", after):
+                return True
+            if _handed(first, after, calls):
+                return True
+    return False
 
 
 def _alone(
@@ -254,11 +276,17 @@ def _written(text: str, spans: Sequence[tuple[int, int]], calls: Callees) -> boo
         after, before = text[end:], text[:start].rstrip()
         if re.match(MODIFIED, after) or before.endswith(("++", "--")) or re.match(r"\s*\.\s*\w+" + MODIFIED, after):
             return True
-        if before[-1:] in ("(", ",") and re.match(r"\s*[,)]", after):
-            function, position = taker(before)
-            if function is None or not (_OF_VALUES.fullmatch(function) or calls.value(function, position)):
-                return True
+        if _handed(before, after, calls):
+            return True
     return False
+
+
+def _handed(before: str, after: str, calls: Callees) -> bool:
+    """Whether what stands between two texts is an argument of a function that may write it."""
+    if before[-1:] not in ("(", ",") or not re.match(r"\s*[,)]", after):
+        return False
+    function, position = taker(before)
+    return function is None or not (_OF_VALUES.fullmatch(function) or calls.value(function, position))
 
 
 def _first_store(text: str, spans: Sequence[tuple[int, int]]) -> bool:
