@@ -51,6 +51,6 @@ def test_loops_whose_counter_is_no_place_in_a_group() -> None:
     for loop in ("int c = 2; c < 10; c++", "int c = n; c < n + 8; c++", "int c = 0; c < 8; c += 2"):
         assert rewritten(line, loop=loop) == line
     assert rewritten("s += x[at + c];", outer="int at = m + 5; for (int r = 0; r < n; r++) {") != "s += x[at + c];"
-    for within in ("int at = m + r;", "at += 1;"):
+    for within in ("int at = m + r;", "at += 1;", "x++;"):
         outer = f"int at = m; for (int r = 0; r < n; r++) {{ {within}"
         assert rewritten("s += x[at + c];", outer=outer) == "s += x[at + c];"

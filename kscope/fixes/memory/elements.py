@@ -85,7 +85,7 @@ def by_fours(text: Text, number: int, line: str, floats: set[str], known: Mappin
         for c in sorted(_counters(text, around)):
 
             def one(match: re.Match[str], c: str = c) -> str:
-                fit = _by_fours(text, around, match[2], c, known)
+                fit = not _moves(text, around, match[1]) and _by_fours(text, around, match[2], c, known)
                 return f"element4(&{match[1]}[{match[2]}], {c})" if fit else match[0]
 
             used = rf"(?<![\w.])(?<!->)(?<!&)(?<!& )({name})\s*\[\s*([^][]+?)\s*\+\s*{c}\s*\](?!{MODIFIED})"
@@ -114,13 +114,17 @@ def _counters(text: Text, around: Sequence[Loop]) -> set[str]:
     return {name for name, yes in whole.items() if yes}
 
 
+def _moves(text: Text, around: Sequence[Loop], name: str) -> bool:
+    return any(changed(text.code[slice(*loop.body)], name) for loop in around)
+
+
 def _by_fours(text: Text, around: Sequence[Loop], at: str, counter: str, known: Mapping[str, int]) -> bool:
     """Whether an index is a sum, and moves by multiples of four with all loops around it but the counter's."""
     code, others = text.code, {loop.name: loop for loop in around if loop.name != counter}
     outer = re.sub(r"\([^()]*\)", "", re.sub(r"\([^()]*\)", "", at))
     whole = plain(plain(at, code), code)
     names = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", whole))
-    moved = any(changed(code[slice(*loop.body)], name) for loop in around for name in names - set(others))
+    moved = any(_moves(text, around, name) for name in names - set(others))
     if re.search(r"[?<>&|^=!,]", outer) or counter in names or moved:
         return False
     mine = names & set(others)
