@@ -70,32 +70,39 @@ def _few(setting: Setting, kept: Kept) -> bool:
 def _region(code: str, match: re.Match[str]) -> _Sum | None:
     """Where the sum may be a local variable; None where something between reads or leaves it."""
     place, name = code[match.start() : match.end()].rstrip("=").rstrip("+-*").rstrip(), match["at"] or match["of"]
-    found_uses = _uses(code, place)
-    if not found_uses:
+    uses = _uses(code, place)
+    if not uses or any(_as_more(code, m) for m in uses):
         return None
-    uses, first, place = [m.start() for m in found_uses], code[found_uses[0].end() :].lstrip(), found_uses[0][0]
-    begins = _BEGINS.search(code[: uses[0]]) is not None
-    if any(_as_more(code, m) for m in found_uses):
+    given = re.match(r"\s*=(?!=)", code[uses[0].end() :]) and _BEGINS.search(code[: uses[0].start()])
+    found = (_from_its_value if given else _of_loop)(code, name, uses)
+    if found is None or uses[-1].start() >= found.end or re.match(r"\s*else\b", code[found.end :]):
         return None
-    if first.startswith("=") and not first.startswith("==") and begins:
-        if len([*split_declarators(code[uses[0] : statement_end(code, uses[0])])]) > 1:
-            return None
-        found = _Sum(place, name, uses[0], _last_end(code, uses[0], uses[-1]), opened=True)
-    else:
-        around = [x for x in loops(code) if x.body[0] <= uses[0] and uses[-1] < x.body[1]]
-        steady = [x for x in around if _steady(code[x.span[0] : x.body[1]], place)]
-        if not steady or not _BEGINS.search(code[: steady[0].span[0]]):
-            return None
-        if all(_ASKS.search(_open_heads(code[steady[0].span[0] : at])) for at in uses):
-            return None  # where it is not asked for, it may be nobody's place
-        found = _Sum(place, name, steady[0].span[0], steady[0].body[1], opened=False)
     inside = code[found.start : found.end]
-    behind = inside[found_uses[0].end() - uses[0] :] if found.opened else inside
-    others = len(re.findall(rf"(?<![\w.])(?<!->){name}\b", inside)) - len(list(_uses(inside, place)))
+    behind = inside[uses[0].end() - found.start :] if found.opened else inside
+    others = len(re.findall(rf"(?<![\w.])(?<!->){name}\b", inside)) - len(list(_uses(inside, found.place)))
     left = _LEAVES.search(inside) or used_by(inside, into_the_same(code, name))
-    if uses[-1] >= found.end or others or left or not _steady(behind, place):
+    return found if not others and not left and _steady(behind, found.place) else None
+
+
+def _from_its_value(code: str, name: str, uses: list[re.Match[str]]) -> _Sum | None:
+    """From the statement on that gives a first value, which gives nothing else one."""
+    first, last = uses[0].start(), uses[-1].start()
+    if len([*split_declarators(code[first : statement_end(code, first)])]) > 1:
         return None
-    return found if not re.match(r"\s*else\b", code[found.end :]) else None
+    return _Sum(uses[0][0], name, first, _last_end(code, first, last), opened=True)
+
+
+def _of_loop(code: str, name: str, uses: list[re.Match[str]]) -> _Sum | None:
+    """The outermost loop around all uses that leaves the place where it is, and that asks for nothing before one of
+    them: where it does, it may be nobody's place."""
+    first, last, place = uses[0].start(), uses[-1].start(), uses[0][0]
+    around = [x for x in loops(code) if x.body[0] <= first and last < x.body[1]]
+    steady = [x for x in around if _steady(code[x.span[0] : x.body[1]], place)]
+    if not steady or not _BEGINS.search(code[: steady[0].span[0]]):
+        return None
+    start = steady[0].span[0]
+    asked = all(_ASKS.search(_open_heads(code[start : m.start()])) for m in uses)
+    return _Sum(place, name, start, steady[0].body[1], opened=False) if not asked else None
 
 
 def _as_more(code: str, use: re.Match[str]) -> bool:
