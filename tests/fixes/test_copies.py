@@ -32,6 +32,8 @@ def test_the_change_is_the_measured_version() -> None:
     [
         ("for (unsigned int b = 0; b < n; ++b) { out[b] = in[b]; }", True),
         ("for (size_t b = 0; b < n; b++) out[b] = in[b];", True),
+        ("for (int b = 0; b < n; b++) { out[b] = in[b]; s += b; }", False),  # more than a copy
+        ("for (b = 0; b < n; b++) out[b] = in[b];", False),  # how far it came may be asked for
         ("for (int b = 1; b < n; b++) out[b] = in[b];", False),  # not all of it
         ("for (int b = 0; b < n; b += 2) out[b] = in[b];", False),
         ("for (int b = 0; b < n; b++) out[b] = in[b] + 1;", False),

@@ -21,6 +21,7 @@ def becomes(code: str) -> str:
     [
         ("double d; y = 1.0 / sqrt(d);", "double d; y = rsqrt(d);"),
         ("float d; y = -a / sqrt(d * d) + 1;", "float d; y = -a * rsqrt(d * d) + 1;"),
+        ("double d; y = 5e-1 / sqrt(d);", "double d; y = 5e-1 * rsqrt(d);"),
         ("real d; y = 0.1 / std::sqrt(d);", "real d; y = 0.1 * rsqrt(d);"),
         ("double d; { const double r = sqrt(d + 1); x += a / r; y += b / r; }",
          "double d; { const double r = rsqrt(d + 1); x += a * r; y += b * r; }"),
@@ -43,6 +44,13 @@ def test_divisions_by_roots(was: str, new: str) -> None:
         "int d; y = 1.0 / sqrt(d);",  # no reciprocal root of an integer
         "y = 1.0 / sqrt(given.size);",
         "double d; y = sqrt(d) / a;",
+        "double d; { int r = sqrt(d); x = a / r; }",  # a reciprocal root cut off is 0
+        "double d; { unsigned long r = sqrt(d); x = a / r; }",
+        "double d; { double r = sqrt(d); x = a / r; if (b>r) y = 1; }",  # the root itself is asked for
+        "double d; if (double r = sqrt(d); c / r > 1) y = r;",
+        "double d; y = 1.0 / sqrt((int)d);",
+        "float3 d; y = a / sqrt(d);",  # whose reciprocal root nobody has made
+        "double q; z = q * N; y = 1.0 / sqrt(N);",  # a product is no declaration
     ],
 )
 def test_others_are_left(code: str) -> None:

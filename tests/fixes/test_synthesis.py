@@ -139,6 +139,9 @@ def test_dots_need_all_four() -> None:
     assert integer_dots._dots(f"s += {four};", {"a", "b"}) == "s += dot4(a, b);"
     assert "dot4" not in integer_dots._dots(f"s += {four.replace('b.w', 'b.z')};", {"a", "b"})
     assert "dot4" not in integer_dots._dots(f"s += {four};", {"a"})
+    for other in (f"s = t * {four};", f"s = t - {four};", f"s = {four} * t;", f"s = {four}0;"):
+        assert integer_dots._dots(other, {"a", "b"}) == other  # not of all four
+    assert integer_dots._dots(f"s = t * ({four}) * t;", {"a", "b"}) == "s = t * (dot4(a, b)) * t;"
 
 
 def test_products_are_square_and_row_by_row() -> None:

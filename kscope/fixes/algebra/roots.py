@@ -16,11 +16,14 @@ _NAMED = re.compile(
     r"(?<![\w.>])(?P<kind>(?:const\s+)?(?!return\b|else\b)[A-Za-z_]\w*)\s+(?P<name>[A-Za-z_]\w*)\s*=\s*"
     r"(?P<root>(?:std\s*::\s*)?sqrtf?)\s*\("
 )
-_ONE = re.compile(r"(?<![\w.)\]])1(?:\.0*)?f?\s*$")
+_ONE = re.compile(r"(?<![\w.)\]])(?<![eE][-+])1(?:\.0*)?f?\s*$")
 _OTHER = re.compile(
     r"u?int(?:8|16|32|64)?(?:_t)?|unsigned|signed|size_t|long|short|char|u?int|bool|auto|return|else|"
     r"(?:__)?half|(?:nv_|__nv_)?bfloat16"
 )
+_KINDS = re.compile(r"(?:const\s+)?(?:float|double|auto|[A-Z]|\w*real\w*|scalar_t)", re.I)
+_SEVERAL = re.compile(r"\w+[234]|.*(?:complex|vec|quat).*", re.I)
+_CAST = re.compile(r"^\s*\(\s*(?:int|unsigned|long|size_t|u?int\d+_t)\b[\w\s]*\)|^\s*(?:int|unsigned)\s*\(")
 _BEHIND = re.compile(r"\s*(?:[\[.(]|->)")
 
 
@@ -92,10 +95,12 @@ def _kept(code: str) -> list[Span]:
         if not _fractional(code, code[match.end() : close]):
             continue
         last = closing(code, end) or len(code)  # of the block that has the name
-        uses = list(re.compile(rf"(?<![\w.>]){name}\b").finditer(code, end, last))
+        if code[last : last + 1] not in ("}", "") or not _KINDS.fullmatch(match["kind"]):
+            continue  # of a head, or the root is cut off
+        uses = list(re.compile(rf"(?<![\w.])(?<!->){name}\b").finditer(code, end, last))
         over = [re.search(r"(?<![/*])/\s*$", code[: m.start()]) for m in uses]
         plain = all(not _BEHIND.match(code, m.end()) for m in uses)
-        changed = re.search(rf"(?<![\w.>]){name}{MODIFIED}", code[end:last])
+        changed = re.search(rf"(?<![\w.])(?<!->){name}{MODIFIED}", code[end:last])
         if not uses or not plain or changed is not None or any(slash is None for slash in over):
             continue
         root = match["root"].rpartition(":")[2].strip()
@@ -105,10 +110,14 @@ def _kept(code: str) -> list[Span]:
 
 
 def _fractional(code: str, argument: str) -> bool:
-    """Whether what a root is of has a name that is declared as no integer: of these there is no reciprocal root."""
+    """Whether what a root is of has a name that is declared as a number, and as no integer: of these there is no
+    reciprocal root."""
+    if _CAST.search(argument):
+        return False
     for name in dict.fromkeys(re.findall(r"(?<![\w.>])[A-Za-z_]\w*\b(?!\s*\()", argument)):
-        kinds = re.findall(rf"\b([A-Za-z_]\w*)[\s*&]+(?:[^;(){{}}]*,\s*)?{name}\s*[=;,)\[]", code)
-        if kinds and not any(_OTHER.fullmatch(kind) for kind in kinds):
+        kinds = re.findall(rf"(?<![\w.])([A-Za-z_]\w*)[\s*&]+(?:[^;(){{}}]*,\s*)?{name}\s*[=;,)\[]", code)
+        kinds = [kind for kind in kinds if not re.search(rf"\w\s+[*&]?\s*{kind}\s*[=;,)\[]", code)]  # no products
+        if kinds and not any(_OTHER.fullmatch(kind) or _SEVERAL.fullmatch(kind) for kind in kinds):
             return True
     return False
 

@@ -30,6 +30,10 @@ def fixes(asked: Asked) -> list[Fix]:
     if text is None or not found:
         return []
     bytes_ = set(re.findall(r"\bchar4\s+(\w+)\s*=", text.code))
+    bytes_ -= {n for kind, n in re.findall(r"\b(\w+)\s+(\w+)\s*[=;,)]", text.code) if kind != "char4"}
+    lines = setting.lines(text.file)
+    if FUNCTION.partition("\n")[0] not in lines and any(re.search(r"\bdot4\b", line) for line in lines):
+        return []  # another function by this name
     edits = changed(places(setting, found), lambda line: _dots(line, bytes_))
     if not edits:
         return []
@@ -62,5 +66,8 @@ def fixes(asked: Asked) -> list[Fix]:
 def _dots(line: str, known: set[str]) -> str:
     for a, b in itertools.permutations(sorted(known), 2):
         parts = r"\s*\+\s*".join(_PART.format(a=a, b=b, f=f) for f in "xyzw")
-        line = re.sub(parts, f"dot4({a}, {b})", line)
+        for match in reversed(list(re.finditer(parts + r"(?!\w)", line))):
+            before, after = line[: match.start()].rstrip(), line[match.end() :].lstrip()
+            if not before.endswith(("*", "/", "-", "%", "!", "~")) and not after.startswith(("*", "/", "%", "[", ".")):
+                line = f"{line[: match.start()]}dot4({a}, {b}){line[match.end() :]}"
     return line

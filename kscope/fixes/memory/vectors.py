@@ -21,8 +21,8 @@ _USE = re.compile(r"(?<![\w.>])(\w+)\s*\[([^][]+)\]", re.ASCII)
 
 WORDS = {2: "short", 4: "int", 8: "int2", 16: "int4"}
 _COPY = re.compile(
-    r"for\s*\(\s*[\w ]*?(\w+)\s*=\s*0\s*;\s*\1\s*<\s*(\w+)\s*;\s*(?:\1\s*\+\+|\+\+\s*\1)\s*\)\s*\{?\s*"
-    r"(\w+)\s*\[\s*\1\s*\]\s*=\s*(\w+)\s*\[\s*\1\s*\]\s*;\s*\}?", re.ASCII
+    r"for\s*\(\s*(?:\w+ +)+(\w+)\s*=\s*0\s*;\s*\1\s*<\s*(\w+)\s*;\s*(?:\1\s*\+\+|\+\+\s*\1)\s*\)\s*(\{)?\s*"
+    r"(\w+)\s*\[\s*\1\s*\]\s*=\s*(\w+)\s*\[\s*\1\s*\]\s*;(?(3)\s*\})", re.ASCII
 )  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def copies(asked: Asked) -> list[Fix]:
     edits = changed([place], lambda text: _COPY.sub(lambda m: _once(m, size), text)) if len(found) == 1 else []
     if not edits:
         return []
-    _, count, to, source = found[0]
+    _, count, _, to, source = found[0]
     return [
         Fix(
             kind="element_access",
@@ -80,7 +80,7 @@ def _copied(asked: Asked) -> list[Merge]:
 
 
 def _once(match: re.Match[str], size: int) -> str:
-    _, count, to, source = match.groups()
+    _, count, _, to, source = match.groups()
     word = WORDS[size]
     return (
         f"if ({count} == {size}) *reinterpret_cast<{word}*>({to}) = *reinterpret_cast<const {word}*>({source}); "
