@@ -11,7 +11,7 @@ from kscope.fixes.algebra.sectors import sorted_out
 from kscope.fixes.algebra.turns import eighths
 from tests.support.with_sources import changes
 
-HEAD = "__global__ void k(const float* x, float* out, int n) {\n  float dx = x[n], dy = x[n + 1];\n  "
+HEAD = "__global__ void k(float* x, float* out, int n, float py, float px) {\n  float dx = x[n], dy = x[n + 1];\n  "
 
 
 def rewritten(line: str) -> str | None:
@@ -66,6 +66,12 @@ def test_each_direction_has_the_number_of_its_eighth(line: str, values: tuple[in
         "float t = sinf(dy); out[n] = floorf(t * 1.2732395f);",
         "float t = atan2f(dy, dx); out[n] = floorf(t * 1.28f);",  # ends elsewhere
         "float t = atan2f(dy, dx); int q = (int)(t * 0.63661977f + 2.f); out[n] = q;",  # a fifth to the left
+        "float t = atan2f(py, px); px = 3; int q = (int)floorf(t / 0.78539816f) & 7; out[n] = q;",
+        "float t = atan2f(dy, dx); if (n > 2) if (t < 0) t += 6.2831855f; out[n] = floorf(t * 1.2732395f);",
+        "float t = atan2f(dy, dx); if (n > 2) { if (t < 0) t += 6.2831855f; } out[n] = floorf(t * 1.2732395f);",
+        "float t = atan2f(dy, dx); if (t < 0) t += 6.2831855f; else out[1] = 1; out[n] = floorf(t * 1.2732395f);",
+        "float t = atan2f(dy, dx); int q = (int)(t * 1.2732395f); if (t < 0) t += 6.2831855f; out[n] = q;",
+        "float t = atan2f(dy, dx); out[n] = (int)floorf(t / 0.78539816f) & 7; if (n>t) out[1] = 3;",
     ],
 )
 def test_angles_that_are_more_than_an_eighth_stay(line: str) -> None:

@@ -104,6 +104,8 @@ def test_what_stays_is_taken_as_wide_as_it_goes(lines: list[str], found: list[st
         ["for (int k = 0; k < n; k++) y[k] = args->first->second;"],
         ["for (int k = 0; k < n; k++) y[k] = odd[i].of(k);"],
         ["for (int k = 0; k < n; k++) y[k] = by[next(k)];"],
+        ["for (int k = 0; k < n; k++, i += 4) y[k] = by[i];"],
+        ["for (int k = 0; k < n; k++) y[k] = by[i>k];"],
         ["for (int k = 0; k < n; k++) y[k] = by[stray];"],
         ["for (int k = 0; k < n; k++) { atomicAdd(&by[i], 1.f); y[k] = by[i]; }"],
     ],

@@ -84,13 +84,15 @@ def sorted_out(code: str) -> Sorted | None:
     if len(calls) != 1 or len(calls[0].arguments) != 2 or not all(_NAME.fullmatch(a) for a in calls[0].arguments):
         return None
     y, x = (a.replace(" ", "") for a in calls[0].arguments)
-    if y.lstrip("-") == x.lstrip("-") or any(_writes(code, n.lstrip("-")) > 1 for n in (y, x)):
+    names = [n.lstrip("-") for n in (y, x)]
+    if names[0] == names[1] or any(_writes(code, n) > 1 for n in names):
         return None
     made = _chain(code, calls[0].start)
     for end in range(len(made), -1, -1):  # the last of the definitions that are of the angle alone
         found = _replaced(code, y, x, made[:end])
         if found is not None:
-            return found
+            between = code[calls[0].start : max(b for _, b, _ in found.spans)]
+            return None if any(_writes(between, n) for n in names) else found
     return None
 
 
@@ -112,7 +114,8 @@ def _chain(code: str, at: int) -> list[tuple[str, str]]:
             words = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", value))
             angle = one.start <= at < one.end and "atan2f" in words
             more, kind = _wrapped(code, name, one.end), "float" if one.kind.endswith("float") else "int"
-            if node is not None and _writes(code, name) == 1 + len(more) and (angle or words & known):
+            alone = _writes(code, name) == 1 + len(more) and _at_once(code, name, one.end, more)
+            if node is not None and alone and (angle or words & known):
                 known.add(name)
                 out += [(name, f"({kind})({v})") for v in (value, *(text for _, _, text in more))]
     return out
@@ -127,6 +130,17 @@ def _wrapped(code: str, name: str, after: int) -> list[Span]:
     found = re.finditer(rf"if\s*\((?P<test>[^;{{}}()]*)\)\s*{name}\s*(?P<op>[-+])=\s*(?P<by>[^;,]+);", code)
     return [(m.start(), m.end(), f"({m['test']}) ? {name} {m['op']} ({m['by']}) : {name}") for m in found
             if m.start() >= after]  # fmt: skip
+
+
+def _at_once(code: str, name: str, after: int, more: Sequence[Span]) -> bool:
+    """Whether a name is moved wherever it is defined, by statements of the same block, before anybody asks for it."""
+    for start, end, _ in more:
+        between = outside(code[after:start], [(a - after, b - after) for a, b, _ in more if b <= start])
+        if re.search(rf"\b{name}\b", between) or not re.search(r"[;{}]\s*$", code[:start]):
+            return False
+        if re.match(r"\s*else\b", code[end:]) or between.count("{") != between.count("}") or "return" in between:
+            return False
+    return True
 
 
 def _replaced(code: str, y: str, x: str, made: Sequence[tuple[str, str]]) -> Sorted | None:
@@ -200,7 +214,7 @@ def _gone(code: str, names: Sequence[str], kept: tuple[int, int]) -> list[Span] 
             spans.append((one.start, one.end, new))
         out += spans
     rest = outside(code, [kept, *((a, b) for a, b, _ in out)])
-    return out if all(n in mine or not re.search(rf"(?<![\w.>]){n}\b", rest) for n in names) else None
+    return out if all(n in mine or not re.search(rf"(?<![\w.])(?<!->){n}\b", rest) for n in names) else None
 
 
 def _parsed(text: str) -> Node | None:

@@ -37,7 +37,7 @@ _BEYOND = re.compile(
 )
 HEAD = re.compile(r"[;{}]\s*(?:#\s*pragma\s+(?:no)?unroll[^\n]*\n\s*)?$")
 """What a statement of its own stands behind, not that of an `if`."""
-_NAMES = re.compile(r"(?<![\w.>])[A-Za-z_]\w*")
+_NAMES = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*")
 _ASKS = re.compile(r"\?|&&|\|\|")
 _OTHERS = ("atomicAdd", "atomicMax", "atomicMin", "__ldg")
 _DIMENSIONS = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
@@ -145,7 +145,7 @@ class _Values(Struct, frozen=True):
             return name in PURE
         if behind == "[":
             return name in self.arrays
-        body = self.code[slice(*self.loop.body)]
+        body = f"{self.loop.step}; {self.code[slice(*self.loop.body)]}"
         if name in _DIMENSIONS | _TYPES | self.known:
             return True
         if name == self.loop.name or declared(name, body) or written(name, body):
