@@ -6,7 +6,7 @@ import pytest
 
 from kscope.features.sass.listing import Listing
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.memory.qualifiers import in_place
+from kscope.fixes.memory.qualifiers import _needed, in_place
 from kscope.model.contract.analysis import Finding
 from kscope.parsers.sass.instructions import parse_program
 from tests.features.patterns.test_local_memory import PARAMETERS
@@ -25,7 +25,7 @@ def asked(shape: str, more: str = "", sm: int = 90) -> Asked:
     """The finding on the listing of this source, whose lines are all from its fifth."""
     text = SOURCE.replace("{{", "{").replace("}}", "}").replace("{shape}", shape).replace("{more}", more)
     rows = [(int(pc, 16), ins, "k.cu", 5) for pc, _, ins in (r.partition(" ") for r in PARAMETERS.strip().splitlines())]
-    setting = Setting(Listing(parse_program("permute", sm, rows)), lambda file: text.splitlines())
+    setting = Setting(Listing(parse_program("permute", sm, rows)), lambda file: text.splitlines(), name="permute")
     finding = Finding(code="MEM105", rule="local-memory-indexing", title="", regime="memory")
     return Asked(setting, finding)
 
@@ -47,12 +47,38 @@ def test_the_word_is_put_before_the_parameter(shape: str) -> None:
         ("Shape s", " s.dims = 3;"),
         ("Shape s", " s.step[0] += 3;"),
         ("Shape s", " fill(&s);"),
+        ("Shape s", " s.step[t & s.dims]++;"),
+        ("Shape s", " s.step[left & s.size[0]] = 3;"),
+        ("Shape s", " Shape& mine = s;"),
+        ("Shape s", "\n}\n__global__ void permute(const float* x, float* y, Shape s);\nint f() {"),  # so, too
         ("const Shape* s", ""),
         ("int s", ""),
     ],
 )
 def test_not_where_it_is_there_unclear_or_written(shape: str, more: str) -> None:
     assert in_place(asked(shape, more)) == []
+
+
+def test_another_parameter_whose_type_ends_alike_stays() -> None:
+    (fix,) = in_place(asked("OddShape s2, Shape s"))
+    assert fix.edits[0].becomes.endswith("y, OddShape s2, const __grid_constant__ Shape s) {")
+
+
+@pytest.mark.parametrize(
+    ("line", "needed"),
+    [
+        ("y[0] = x[1] + c[0];", False),
+        ("for (int k = 0; k < 4; k++) { y[k] = c[k]; __syncthreads(); }", False),
+        ("while (c[0] == 0) ; y[0] = 1;", True),  # others write it
+        ("for (int k = 0; c[k] < 2; k++) y[k] = 1;", True),
+        ("c[y[0]] = 1;", True),
+        ("y[0] = c[0]; __threadfence();", True),
+        ("volatile float* d = c + 1; y[0] = d[0];", True),  # which a pointer to constants is none for
+    ],
+)
+def test_volatile_is_needed_where_others_write_or_take_it_on(line: str, needed: bool) -> None:
+    head = "__global__ void k(const float* x, volatile float* c, float* y) {"
+    assert _needed(head, [head, f"  {line}", "}", "__global__ void g(float* c) { c[0] = 1; }"], 1) is needed
 
 
 def test_another_kernel_says_nothing_of_this_one() -> None:

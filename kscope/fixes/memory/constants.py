@@ -44,11 +44,11 @@ def _copied(asked: Asked, file: str, declared: int, name: str, kind: str, shape:
     setting = asked.setting
     lines = setting.lines(file)
     used = [p for p in places(setting, range(len(setting.code))) if p.file == file]
-    inside = [p for p in used if re.search(rf"(?<![\w.]){name}\s*\[", p.text) and p.number != declared]
+    inside = [p for p in used if re.search(rf"(?<![\w.])(?<!->){name}\s*\[", p.text) and p.number != declared]
     if not inside:
         return None
     opening = _opening(lines, inside[0].number)
-    if opening is None:
+    if opening is None or not _alone(lines, opening, name, [p.number for p in inside]):
         return None
     thread = "threadIdx.x" if setting.block[1] * setting.block[2] == 1 else (
         "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
@@ -61,7 +61,7 @@ def _copied(asked: Asked, file: str, declared: int, name: str, kind: str, shape:
         f"  __shared__ {kind} {name}_shared{size}; for (int i = {thread}; i < {count}; i += {threads}) "
         f"{name}_shared{at} = {name}{at}; __syncthreads();"
     )
-    edits = changed(inside, lambda text: re.sub(rf"(?<![\w.]){name}(?=\s*\[)", f"{name}_shared", text))
+    edits = changed(inside, lambda text: re.sub(rf"(?<![\w.])(?<!->){name}(?=\s*\[)", f"{name}_shared", text))
     first = lines[opening - 1]
     if any(e.line == opening for e in edits):
         return None
@@ -90,6 +90,18 @@ def _copied(asked: Asked, file: str, declared: int, name: str, kind: str, shape:
         ],
         costs=[f"{4 * count} bytes of shared memory a block"],
         price=None if fewer else asked.finding.estimate,
+    )  # fmt: skip
+
+
+def _alone(lines: Sequence[str], opening: int, name: str, used: Sequence[int]) -> bool:
+    """Whether a kernel has all that is used of a table, element by element: an address goes on by rows, or is one of
+    wider words, which a copy would have to be like the table for."""
+    mine = body(lines, opening)
+    text = "\n".join(lines[n - 1] for n in mine)
+    head = lines[opening - 1][: lines[opening - 1].index("{")]
+    return (
+        all(n in mine for n in used) and head.count("(") <= head.count(")")
+        and not re.search(rf"&\s*{name}\s*\[|\b{name}_shared\b", text)
     )  # fmt: skip
 
 

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from kscope.features.patterns.local_memory import copied, local_accesses
 from kscope.features.sass.columns import total
+from kscope.fixes.atomics.regions import clear
 from kscope.fixes.given.conditions import not_written
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import SIZES, body
+from kscope.fixes.given.text import blanked, closing
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 _VOLATILE = re.compile(r"\bvolatile\s+(?=[\w:]+\s*\*)|(?<=[\w*])\s+volatile(?=\s*\*)")
@@ -39,10 +42,11 @@ def in_place(asked: Asked) -> list[Fix]:
     if len(found) != 1 or "__grid_constant__" in found[0][0].text:
         return []
     (place, match), name = found[0], found[0][1]["name"]
-    if re.search(rf"\b{name}\b(?:\.\w+|\[[^\]]*\])*\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&){name}\b", text):
+    if _changes(name, text) or _declared_again(setting, setting.lines(place.file)):
         return []
-    was = match[0].removeprefix(match["gap"])
-    edits = changed([place], lambda text: text.replace(was, f"const __grid_constant__ {match['type']} {name}", 1))
+    start = match.start() + len(match["gap"])
+    new = f"const __grid_constant__ {match['type']} {name}"
+    edits = changed([place], lambda text: text[:start] + new + text[match.end() :])
     return [
         Fix(
             kind="qualifier",
@@ -64,6 +68,40 @@ def in_place(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _changes(name: str, text: str) -> bool:
+    """Whether a text writes a structure or a member of it, or keeps where it lies by a name that may."""
+    while (less := re.sub(r"\[[^][]*\]", "", text)) != text:
+        text = less
+    return re.search(
+        rf"\b{name}\b(?:\s*\.\s*\w+)*\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--|[(,=;{{?:]\s*&)\s*{name}\b|"
+        rf"&\s*\w+\s*=\s*{name}\b", text,
+    ) is not None  # fmt: skip
+
+
+def _declared_again(setting: Setting, lines: Sequence[str]) -> bool:
+    """Whether a file declares a kernel without its body, too: both have to say the same of a parameter."""
+    code = "\n".join(blanked(line) for line in lines)
+    found = re.finditer(rf"__global__[^;{{}}]*?\b{re.escape(setting.name)}\s*\(", code)
+    ends = (closing(code, m.end()) for m in found)
+    return bool(setting.name) and any(end is not None and code[end + 1 :].lstrip()[:1] == ";" for end in ends)
+
+
+def _needed(head: str, lines: Sequence[str], number: int) -> bool:
+    """Whether the kernel of a head may need the volatile of its parameter: it writes there, waits for what others
+    write, or hands the pointer to others that are volatile."""
+    name = re.search(r"\bvolatile\b[^,)]*\*\s*(?:const\s+|__restrict__\s+)*(\w+)", head)
+    opening = next((n for n in range(number, len(lines) + 1) if "{" in lines[n - 1]), number)
+    text = clear("\n".join(blanked(lines[n - 1]) for n in body(lines, opening) if n >= number)).partition("{")[2]
+    if name is None or re.search(r"\bvolatile\b|\b(?:do|atomic\w+|__threadfence\w*)\b", text):
+        return True
+    while (less := re.sub(r"\[[^][]*\]", "", text)) != text:
+        text = less
+    this = rf"(?<![\w.])(?<!->){name[1]}\b"
+    waits = rf"\bwhile\s*\([^;{{]*{this}|\bfor\s*\([^;]*;[^;]*{this}"
+    written = rf"{this}\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*{this}"
+    return re.search(f"{waits}|{written}", text) is not None
 
 
 def _kernel(setting: Setting, indices: list[int]) -> tuple[list[Place], str]:
@@ -97,7 +135,8 @@ def fixes(asked: Asked) -> list[Fix]:
                 heads.append(Place(file, number, lines[number - 1]))
                 break
     edits = changed(heads, lambda text: _VOLATILE.sub("const " if "const" not in text else "", text))
-    edits = [e for e in edits if len(re.findall(r"\bvolatile\b", e.was)) == 1]  # which one is meant is clear
+    edits = [e for e in edits if len(re.findall(r"\bvolatile\b", e.was)) == 1  # which one is meant is clear
+             and not _needed(e.was, asked.setting.lines(e.file), e.line)]  # fmt: skip
     if not edits:
         return []
     return [

@@ -9,7 +9,7 @@ from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.source import SIZES
+from kscope.fixes.given.source import SIZES, body
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.units import counted
 
@@ -149,6 +149,8 @@ def _pointers(asked: Asked, place: Place) -> dict[str, str]:
     lines = asked.setting.lines(place.file)
     for n in range(place.number, 0, -1):
         if "__global__" in lines[n - 1]:
+            if place.number not in body(lines, place.number) or "__device__" in "".join(lines[n : place.number]):
+                return {}  # of another function
             return {name: kind for kind, name in _POINTER.findall(lines[n - 1]) if kind in WIDER}
     return {}
 
