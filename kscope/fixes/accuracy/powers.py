@@ -7,10 +7,9 @@ from collections.abc import Callable, Set
 
 from kscope.arch import table
 from kscope.fixes.accuracy.spots import for_host, helper_of
-from kscope.fixes.algebra.steady_values import PURE
 from kscope.fixes.atomics.regions import regions
 from kscope.fixes.given.conditions import reads
-from kscope.fixes.given.rewrite import Call, Place, changed, replaced
+from kscope.fixes.given.rewrite import PURE, Call, Place, changed, replaced
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import split_declarators
 from kscope.model.contract.fixes import Condition, Fix, Proof

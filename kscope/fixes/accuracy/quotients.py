@@ -50,9 +50,8 @@ def fixes(asked: Asked) -> list[Fix]:
     found = spots(setting)
     mine = [s for s in found if s.function == "division" and s.places]
     text = kernel_text(setting)
-    floats = _floats(text.code if text is not None else "")
-    several = _several(text.code if text is not None else "", setting.lines(text.file) if text is not None else ())
-    whole = _integers(text.code if text is not None else "")
+    own, lines = (text.code, setting.lines(text.file)) if text is not None else ("", ())
+    floats, several, whole = _floats(own), _several(own, lines), _integers(own)
     counted: Counter[str] = Counter()
 
     def change(one: str) -> str:

@@ -9,13 +9,11 @@ from msgspec import Struct
 
 from kscope.features.sass.columns import total
 from kscope.fixes.accuracy.powers import declarations
-from kscope.fixes.algebra.rising import written
-from kscope.fixes.algebra.steady_values import HEAD
 from kscope.fixes.atomics.regions import clear
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.rewrite import Place
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import LONGEST, blanked, loops
+from kscope.fixes.given.text import HEAD, LONGEST, Loop, blanked, loops, written
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 _DIVIDED = re.compile(r"(?<![*/])/\s*([A-Za-z_]\w*)\b(?!\s*(?:[(\[.<]|->|::|\+\+|--))", re.ASCII)
@@ -62,18 +60,24 @@ def divided(lines: Sequence[str], number: int) -> list[Divided]:
     for name in dict.fromkeys(m[1] for m in _DIVIDED.finditer(text, at)):
         signs = [m.start() for m in _DIVIDED.finditer(text, at) if m[1] == name]
         loop = next((x for x in reversed(found) if x.body[0] <= signs[0] < x.body[1]), None)
-        kinds = {kind for kind, n in declarations(text) if n == name}
-        if loop is None or len(kinds) != 1 or not kinds <= {"float", "double"}:
-            continue
-        before, inside = whole[: loop.span[0]], whole[loop.span[0] : loop.body[1]]
-        own = not any(n == name for _, n in declarations(before)) or any(n == name for _, n in declarations(inside))
-        if own or not HEAD.search(before) or written(name, inside) or re.search(rf"(?<!&)&\s*{name}\b", before):
+        kind = _kept(whole, loop, name) if loop is not None else None
+        if loop is None or kind is None:
             continue
         mine = [s for s in signs if loop.body[0] <= s < loop.body[1]]
         columns = tuple((s - at, text.index(name, s) - at + len(name)) for s in mine)
-        row = first + before.count("\n")
-        out.append(Divided(name, kinds.pop(), (row, len(before) - before.rfind("\n") - 1), columns))
+        before = whole[: loop.span[0]]
+        out.append(Divided(name, kind, (first + before.count("\n"), len(before) - before.rfind("\n") - 1), columns))
     return out
+
+
+def _kept(text: str, loop: Loop, name: str) -> str | None:
+    """The type of a name that is declared in front of a loop and kept by it; None for any other."""
+    kinds = {kind for kind, n in declarations(text) if n == name}
+    before, inside = text[: loop.span[0]], text[loop.span[0] : loop.body[1]]
+    if len(kinds) != 1 or not kinds <= {"float", "double"} or not HEAD.search(before) or written(name, inside):
+        return None
+    known = any(n == name for _, n in declarations(before)) and not re.search(rf"(?<!&)&\s*{name}\b", before)
+    return kinds.pop() if known and all(n != name for _, n in declarations(inside)) else None
 
 
 def edited(lines: Sequence[str], number: int, one: Divided) -> dict[int, str]:

@@ -11,14 +11,14 @@ from msgspec import Struct, structs
 from kscope.arch import table
 from kscope.features.patterns.math_functions import integer_divisions
 from kscope.fixes.algebra.digits import WITHIN, Digits, Sum, Unknown, known, product_of, term
-from kscope.fixes.algebra.rising import WRITES, leaves, parsed
+from kscope.fixes.algebra.rising import leaves, parsed
 from kscope.fixes.algebra.stepped import stepped
 from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.rewrite import Call, calls_of, replaced
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Span, by_lines, closing, kernel_text, spans_edited
+from kscope.fixes.given.text import WRITES, Span, by_lines, closing, kernel_text, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.lazily import np
 

@@ -9,13 +9,22 @@ from msgspec import Struct
 
 from kscope.features.sass.columns import total
 from kscope.features.sass.listing import Listing
-from kscope.fixes.algebra.rising import written
-from kscope.fixes.algebra.steady_values import HEAD
 from kscope.fixes.algebra.summed_alike import Added, Names, statement
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import constants, evaluated
-from kscope.fixes.given.text import Loop, Span, by_line, closing, kernel_text, loops, spans_edited, statement_end
+from kscope.fixes.given.text import (
+    HEAD,
+    Loop,
+    Span,
+    by_line,
+    closing,
+    kernel_text,
+    loops,
+    spans_edited,
+    statement_end,
+    written,
+)
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.lazily import np
 

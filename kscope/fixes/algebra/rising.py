@@ -7,10 +7,8 @@ import re
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
-from kscope.fixes.given.text import closing, statement_end
+from kscope.fixes.given.text import WRITES, closing, statement_end, written
 
-WRITES = r"(?<![\w.>]){x}\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*{x}\b"
-"""Where a text writes a name, {x}."""
 PURE = {"__ldg", "min", "max", "fminf", "fmaxf"}
 _DIMENSIONS = re.compile(r"(?:threadIdx|blockIdx|blockDim|gridDim)\.[xyz]")
 _KINDS = (
@@ -50,11 +48,6 @@ def rounds(code: str) -> list[Rounds]:
             continue
         out.append(Rounds(" ".join(head["kind"].split()), name, match.start(), (begin, end)))
     return out
-
-
-def written(name: str, text: str) -> bool:
-    """Whether a text changes a name, or hands out where it lies."""
-    return re.search(rf"{WRITES.replace('{x}', name)}|(?<!&)&\s*{name}\b(?!\s*\[)", text) is not None
 
 
 def declared(name: str, text: str) -> bool:

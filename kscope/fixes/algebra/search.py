@@ -6,8 +6,8 @@ import re
 
 from msgspec import Struct
 
-from kscope.fixes.algebra.rising import WRITES, Moves, Rounds, each, rounds
-from kscope.fixes.given.text import Span, closing, statement_end
+from kscope.fixes.algebra.rising import Moves, Rounds, each, rounds
+from kscope.fixes.given.text import WRITES, Span, closing, statement_end
 
 _HEAD = re.compile(r"\b(for|while)\s*\(")
 _STEP = r"(?P<name>[A-Za-z_]\w*)\s*(?:\+\+|\+=\s*\d+)|\+\+\s*(?P<next>[A-Za-z_]\w*)"

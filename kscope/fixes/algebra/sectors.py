@@ -9,14 +9,13 @@ from typing import Any
 from msgspec import Struct
 
 from kscope.features.sass.columns import total
-from kscope.fixes.algebra.rising import WRITES
 from kscope.fixes.algebra.turns import Eighths, Strange, computed, eighths, number
 from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.rewrite import calls_of
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Span, by_lines, closing, kernel_text, outside, spans_edited
+from kscope.fixes.given.text import WRITES, Span, by_lines, closing, kernel_text, outside, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 _NAME = re.compile(r"-?\s*[A-Za-z_]\w*")

@@ -8,19 +8,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from kscope.fixes.algebra.rising import WRITES, declared, written
+from kscope.fixes.algebra.rising import declared
+from kscope.fixes.given.rewrite import PURE
 from kscope.fixes.given.source import constants, split_declarators
-from kscope.fixes.given.text import Loop, Span, closing
+from kscope.fixes.given.text import HEAD, WRITES, Loop, Span, closing, written
 
-PURE = frozenset(
-    x + end for x in (
-        "exp exp2 exp10 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt sin cos tan asin acos atan atan2 sinh cosh tanh "
-        "erf erfc hypot floor ceil round rint trunc fabs fmax fmin fma fmod tgamma lgamma sinpi cospi"
-    ).split() for end in ("", "f")
-) | {"__expf", "__logf", "__powf", "__fdividef", "__frsqrt_rn", "__fsqrt_rn", "__frcp_rn", "__fmaf_rn", "__fmul_rn",
-     "__fadd_rn", "__half2float", "__bfloat162float", "min", "max", "abs",
-     "float", "double", "int", "unsigned"}  # fmt: skip
-"""Functions whose value follows from what they are given alone."""
 _KINDS = r"(?:float|double|int|unsigned\s+int|unsigned|long\s+long|u?int(?:32|64)_t)"
 _POINTER = re.compile(
     r"(?:^|[(,])\s*(?:const\s+)?(?P<kind>(?:unsigned\s+|long\s+|\w+::)*\w+)(?:\s+const)?\s*"
@@ -35,8 +27,6 @@ _TYPES = {"int", "unsigned", "float", "double", "long", "size_t"}
 _BEYOND = re.compile(
     r"\b(?:if|for|while|do|switch|return|break|continue|goto|asm|volatile|__sync\w+|__threadfence\w*|__nanosleep)\b"
 )
-HEAD = re.compile(r"[;{}]\s*(?:#\s*pragma\s+(?:no)?unroll[^\n]*\n\s*)?$")
-"""What a statement of its own stands behind, not that of an `if`."""
 _NAMES = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*")
 _ASKS = re.compile(r"\?|&&|\|\|")
 _OTHERS = ("atomicAdd", "atomicMax", "atomicMin", "__ldg")

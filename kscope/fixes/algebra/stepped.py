@@ -8,10 +8,10 @@ from itertools import product
 
 from msgspec import Struct
 
-from kscope.fixes.algebra.rising import WRITES, declared, written
+from kscope.fixes.algebra.rising import declared
 from kscope.fixes.algebra.search import BEGINS
 from kscope.fixes.given.grammar import Unplayable
-from kscope.fixes.given.text import Span, loops
+from kscope.fixes.given.text import WRITES, Span, loops, written
 from kscope.model.lazily import np
 
 ROUNDS = 9  # that are played

@@ -12,11 +12,11 @@ from kscope.features.patterns.math_functions import integer_divisions
 from kscope.features.sass.columns import total
 from kscope.fixes.algebra.elements import E, Elements
 from kscope.fixes.algebra.groups import Group
-from kscope.fixes.algebra.rising import each, written
+from kscope.fixes.algebra.rising import each
 from kscope.fixes.given.conditions import not_written
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Span, Text, by_lines, closing, index_of, shape, spans_edited, statement_end
+from kscope.fixes.given.text import Span, Text, by_lines, closing, index_of, shape, spans_edited, statement_end, written
 from kscope.fixes.rows.compared import Same, Side, same
 from kscope.fixes.rows.function import Function, constants, function
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof

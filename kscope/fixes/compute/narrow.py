@@ -4,7 +4,7 @@ asks whether they do, and goes another way where they do not."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -119,27 +119,38 @@ def _spans(code: str, wide: dict[str, str], known: Collection[str] = ()) -> list
             if any(n in wide for n in _NAME.findall(chain)):
                 return []
             continue
-        parts = (chain.first, *(d for _, d in chain.rest))
-        every = [n for part in parts for n in _NAME.findall(part)]
-        if any(_FLOAT.search(part) for part in parts) or any(re.search(_FLOATS.format(name=n), code) for n in every):
-            continue  # a division of floats
-        names = [n for part in parts[:2] for n in _NAME.findall(part) if n in wide]
-        if all(d.isdigit() for _, d in chain.rest):
-            continue
-        if not names:
-            if any(n in wide for _, d in chain.rest for n in _NAME.findall(d)):
-                return []
-            continue
-        if any(not _NAME.search(d) for _, d in chain.rest) or not whole.issuperset(every):
+        taken = _taken(chain, code, wide, whole)
+        if taken is None:
             return []
-        new = f"(unsigned){chain.first}" + "".join(f" {op} (unsigned){d}" for op, d in chain.rest)
-        before, after = code[: chain.span[0]].rstrip(), code[chain.span[1] :].lstrip()
-        alone = re.search(r"(?<![=<>!+*/%&|^-])=$", before) and after[:1] in (",", ";")
-        kinds = [wide[n] for n in every if n in wide]
-        kind = next((k for k in kinds if k.startswith(("u", "size_t"))), kinds[0])
-        deduced = re.search(r"\bauto\b", re.split(r"[;{}]", before)[-1])
-        out.append((*chain.span, new if alone and not deduced else f"({kind})({new})"))
+        if taken:
+            out.append(_in_32_bits(code, chain, [wide[n] for n in _names(chain) if n in wide]))
     return out
+
+
+def _names(chain: _Chain) -> list[str]:
+    return [n for part in (chain.first, *(d for _, d in chain.rest)) for n in _NAME.findall(part)]
+
+
+def _taken(chain: _Chain, code: str, wide: Collection[str], whole: Collection[str]) -> bool | None:
+    """Whether divisions are of 64-bit integers by what the compiler does not know; None where that is not clear."""
+    parts, names = (chain.first, *(d for _, d in chain.rest)), _names(chain)
+    if any(_FLOAT.search(part) for part in parts) or any(re.search(_FLOATS.format(name=n), code) for n in names):
+        return False  # of floats
+    if all(d.isdigit() for d in parts[1:]):
+        return False
+    if not any(n in wide for part in parts[:2] for n in _NAME.findall(part)):
+        return None if any(n in wide for n in names) else False
+    return True if all(_NAME.search(d) for d in parts[1:]) and all(n in whole for n in names) else None
+
+
+def _in_32_bits(code: str, chain: _Chain, kinds: Sequence[str]) -> Span:
+    """kinds: of the 64-bit integers; what is divided stays of the type that it was of, wherever that is asked."""
+    new = f"(unsigned){chain.first}" + "".join(f" {op} (unsigned){d}" for op, d in chain.rest)
+    before, after = code[: chain.span[0]].rstrip(), code[chain.span[1] :].lstrip()
+    alone = re.search(r"(?<![=<>!+*/%&|^-])=$", before) and after[:1] in (",", ";")
+    kind = next((k for k in kinds if k.startswith(("u", "size_t"))), kinds[0])
+    deduced = re.search(r"\bauto\b", re.split(r"[;{}]", before)[-1])
+    return (*chain.span, new if alone and not deduced else f"({kind})({new})")
 
 
 def _narrow_names(code: str) -> set[str]:

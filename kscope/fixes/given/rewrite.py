@@ -10,6 +10,16 @@ from msgspec import Struct
 from kscope.fixes.given.setting import Setting
 from kscope.model.contract.fixes import Edit
 
+PURE = frozenset(
+    x + end for x in (
+        "exp exp2 exp10 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt sin cos tan asin acos atan atan2 sinh cosh tanh "
+        "erf erfc hypot floor ceil round rint trunc fabs fmax fmin fma fmod tgamma lgamma sinpi cospi"
+    ).split() for end in ("", "f")
+) | {"__expf", "__logf", "__powf", "__fdividef", "__frsqrt_rn", "__fsqrt_rn", "__frcp_rn", "__fmaf_rn", "__fmul_rn",
+     "__fadd_rn", "__half2float", "__bfloat162float", "min", "max", "abs",
+     "float", "double", "int", "unsigned"}  # fmt: skip
+"""Functions whose value follows from what they are given alone."""
+
 
 class Call(Struct, frozen=True):
     """`name(a, b)` in a text: its span and the texts of its arguments."""

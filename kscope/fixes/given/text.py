@@ -32,6 +32,10 @@ _LOOP = re.compile(
     r"\s*(?=[^;{}]*(?:\+\+|\+=))",
     re.ASCII,
 )
+WRITES = r"(?<![\w.>]){x}\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*{x}\b"
+"""Where a text writes a name, {x}."""
+HEAD = re.compile(r"[;{}]\s*(?:#\s*pragma\s+(?:no)?unroll[^\n]*\n\s*)?$")
+"""What a statement of its own stands behind, not that of an `if`."""
 
 
 class Text(Struct, frozen=True):
@@ -239,6 +243,11 @@ def shape(sides: Sequence[int]) -> str:
     """A grid or a block, as a launch has it."""
     used = max((n for n, side in enumerate(sides, 1) if side > 1), default=1)
     return f"dim3({', '.join(str(side) for side in sides[:used])})" if used > 1 else str(sides[0])
+
+
+def written(name: str, text: str) -> bool:
+    """Whether a text changes a name, or hands out where it lies."""
+    return re.search(rf"{WRITES.replace('{x}', name)}|(?<!&)&\s*{name}\b(?!\s*\[)", text) is not None
 
 
 def indented(code: str) -> str:

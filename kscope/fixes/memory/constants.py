@@ -47,8 +47,8 @@ def _copied(asked: Asked, file: str, declared: int, name: str, kind: str, shape:
     inside = [p for p in used if re.search(rf"(?<![\w.])(?<!->){name}\s*\[", p.text) and p.number != declared]
     if not inside:
         return None
-    opening = _opening(lines, inside[0].number)
-    if opening is None or not _alone(lines, opening, name, [p.number for p in inside]):
+    opening = _opening(lines, name, [p.number for p in inside])
+    if opening is None:
         return None
     thread = "threadIdx.x" if setting.block[1] * setting.block[2] == 1 else (
         "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
@@ -105,11 +105,12 @@ def _alone(lines: Sequence[str], opening: int, name: str, used: Sequence[int]) -
     )  # fmt: skip
 
 
-def _opening(lines: Sequence[str], number: int) -> int | None:
-    """The line whose brace opens the kernel around a line."""
+def _opening(lines: Sequence[str], name: str, used: Sequence[int]) -> int | None:
+    """The line whose brace opens the kernel around lines that read a table, which a copy can stand for."""
+    number = used[0]
     head = next((n for n in range(number, 0, -1) if "__global__" in lines[n - 1]), None)
     opening = next((n for n in range(head, number + 1) if "{" in lines[n - 1]), None) if head else None
-    return opening if opening is not None and number in body(lines, opening) else None
+    return opening if opening is not None and _alone(lines, opening, name, used) else None
 
 
 def _column(rows: int, columns: int) -> tuple[float, float]:
