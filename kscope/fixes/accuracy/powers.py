@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 
 from kscope.arch import table
 from kscope.fixes.accuracy.spots import for_host, helper_of
 from kscope.fixes.atomics.regions import regions
 from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.rewrite import PURE, Call, Place, changed, replaced
-from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.source import split_declarators
+from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.source import body, split_declarators
+from kscope.fixes.given.text import LONGEST, blanked
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 POWER = """template <int N> __device__ __forceinline__ double power(double x) {
@@ -34,7 +35,7 @@ _LESS = re.compile(r"\(?\s*-\s*(\d+(?:\.(?:0*|50*))?)\s*\)?")
 def fixes(asked: Asked) -> list[Fix]:
     setting = asked.setting
     places = [p for p in _places(asked) if not for_host(setting.lines(p.file), p.number)]
-    code = "\n".join(text.code for text in regions(setting))
+    code = _around(setting, places)
     whole, unsigned, doubles = _integers(code), _unsigned(code), _doubles(code)
     name, helper = helper_of(POWER, [line for f in sorted({p.file for p in places}) for line in setting.lines(f)])
     known = table("functions")
@@ -156,6 +157,17 @@ def _places(asked: Asked) -> list[Place]:
         if 0 < number <= len(lines):
             places.append(Place(file, number, lines[number - 1]))
     return places
+
+
+def _around(setting: Setting, places: Sequence[Place]) -> str:
+    """The texts of the functions that lines are of."""
+    texts = [text.code for text in regions(setting)]
+    for place in places if not texts else ():
+        lines = setting.lines(place.file)
+        alone = re.search(r"\b__(?:global|device)__\b.*\{", place.text) is not None  # a function of one line
+        inside = body(lines, place.number) if not alone else range(place.number, place.number + 1)
+        texts.append("\n".join(blanked(lines[n - 1]) for n in inside))
+    return "\n".join(dict.fromkeys(text for text in texts if len(text) <= LONGEST))
 
 
 def _integers(code: str) -> set[str]:

@@ -10,9 +10,9 @@ from collections.abc import Set as AbstractSet
 from kscope.arch import table
 from kscope.features.sass.columns import total
 from kscope.fixes.accuracy import math_functions, reciprocals
-from kscope.fixes.accuracy.spots import for_host, priced, spots
+from kscope.fixes.accuracy.spots import Spot, for_host, priced, spots
 from kscope.fixes.given.rewrite import changed
-from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import WIDEST, kernel_text
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
@@ -49,9 +49,7 @@ def fixes(asked: Asked) -> list[Fix]:
     other = {(e.file, e.line) for fix in math_functions.fixes(asked) for e in fix.edits}
     found = spots(setting)
     mine = [s for s in found if s.function == "division" and s.places]
-    text = kernel_text(setting)
-    own, lines = (text.code, setting.lines(text.file)) if text is not None else ("", ())
-    floats, several, whole = _floats(own), _several(own, lines), _integers(own)
+    floats, several, whole = _kinds(setting, mine)
     counted: Counter[str] = Counter()
 
     def change(one: str) -> str:
@@ -85,6 +83,14 @@ def fixes(asked: Asked) -> list[Fix]:
         ],
     )  # fmt: skip
     return priced(fix, asked.finding.estimate, found, taken)
+
+
+def _kinds(setting: Setting, found: Sequence[Spot]) -> tuple[set[str], set[str], set[str]]:
+    """Names of floats, of more than a number, and of integers, as a kernel's text has them, or the divisions' lines."""
+    text = kernel_text(setting)
+    own = text.code if text is not None else "\n".join(dict.fromkeys(s.places[0].text for s in found))
+    lines = [line for file in sorted({s.places[0].file for s in found}) for line in setting.lines(file)]
+    return _floats(own), _several(own, lines), _integers(own)
 
 
 def _floats(text: str) -> set[str]:
