@@ -202,6 +202,14 @@ def test_words_that_are_read(lines: list[str], count: int, expected: list[str]) 
         ["  x = *f(&a[2*i]) + a[2*i+1];"],
         ["  out[2*i] = out[2*i+1];"],
         ["  out[i] = a[2*i] + (out[i+1] = 3) - a[2*i+1];"],
+        ["  x = a[2*i], out[i] = x, y = a[2*i+1];"],
+        ["  x = a[2*i]; ++out[i]; y = a[2*i+1];"],
+        ["  x = a[2*i]; y = f(out) + a[2*i+1];"],
+        ["  x = a[2*i]; put(i); y = a[2*i+1];"],
+        ["  const float* p = a + i;", "  x = p[0]; p += 2; y = p[1];"],  # p moves
+        ["  x = a[0]; a = b; y = a[1];"],
+        ["  const float& x = a[2*i]; y = a[2*i+1];"],
+        ["  for (int j = 0; j < n; j++) s += a[2*i] * a[2*i+1];"],  # begins in the head of the loop
     ],
 )
 def test_words_that_stay(lines: list[str]) -> None:
@@ -231,6 +239,9 @@ def test_records_that_are_read_whole(line: str, head: str) -> None:
         ("  move(box[q[i]], b);", "Box* box, const int* q, int n"),  # which may be given a value there
         ("  box[q[i]] = b;", "Box* box, const int* q, int n"),
         ("  box[q[i]] += b;", "Box* box, const int* q, int n"),
+        ("  auto&& b = box[q[i]];", "Box* box, const int* q, int n"),
+        ("  const Box& b = box[q[i]];", "Box* box, const int* q, int n"),  # sees what is stored there later
+        ("  const Box* b = &(box[q[i]]);", "const Box* box, const int* q, int n"),
         ("  s = rows[q[i]][2];", "const Row* rows, const int* q, int n"),
     ],
 )

@@ -64,12 +64,12 @@ def wholes(code: str) -> Iterator[Whole]:
         close = closing(code, match.end())
         if match[1] not in known or close is None or opened < 0:
             continue
-        before, after = code[: match.start()].rstrip(), code[close + 1 :]
+        before, after = code[: match.start()].rstrip(" \t\n("), code[close + 1 :]
         if re.match(rf"\s*(?:\.|->|\[|{MODIFIED})", after) or before.endswith(("&", "++", "--")):
             continue  # a member, or its place
-        bound = re.search(r"([\w:<>]+)\s*&\s*\w+\s*[=({]$", before)
-        if bound is not None and not re.search(r"\bconst\b[^;{}]*$", before):
-            continue
+        bound = re.search(r"([\w:<>]+)\s*&{1,2}\s*\w+\s*[=({]*$", before)
+        if bound is not None and not (re.search(r"\bconst\b[^;{}]*$", before) and known[match[1]][1]):
+            continue  # what changes there later is seen through a reference
         if not known[match[1]][1] and not (before.endswith("=") and re.match(r"\s*;", after)):
             continue  # a function may take its place
         yield Whole(match[1], code[match.end() : close].strip(), (match.start(), close + 1))

@@ -13,6 +13,7 @@ from kscope.features.sass.columns import total
 from kscope.fixes.atomics.reading import MODIFIED, changed
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Span, Text, by_lines, closing, kernel_text, spans_edited, statement_end
 from kscope.fixes.memory.lane_mapping import HALVED
 from kscope.fixes.strided.helpers import PIECES, renamed
@@ -42,7 +43,10 @@ template <int N, class T> __device__ __forceinline__ WordsOf<T, N> words_of(cons
 _STRANGE = re.compile(
     r"\b(?:return|goto|asm|break|continue|while|for|do|switch|case|default|atomic\w*|__\w*sync\w*|__threadfence\w*)\b|#"
 )
-_STORES = re.compile(rf"[\])]{MODIFIED}|(?:->|\.)\s*\w+{MODIFIED}|\*\s*[A-Za-z_]\w*\s*=(?!=)")
+_STORES = re.compile(
+    rf"[\])]{MODIFIED}|(?:->|\.)\s*\w+{MODIFIED}|\*\s*[A-Za-z_]\w*\s*=(?!=)|"
+    r"(?:\+\+|--)\s*[(*\w]+\s*(?:\[|->|\.)"
+)
 _ASKED = re.compile(r"\?|&&|\|\||\b(?:if|else)\b")
 
 
@@ -84,8 +88,8 @@ def words(code: str) -> list[Words]:
         if not 1 < count <= LONGEST or {x.word for x in uses} != set(range(count)) or index is None:
             continue
         spans = tuple((x.start, x.end, x.word) for x in uses)
-        begin = _together(code, opened, name, spans, const=known[name][1])
-        if begin is not None and not _moves(code[begin : spans[-1][1]], index):
+        begin = _together(code, opened, [n for n, (_, const) in known.items() if not const], spans)
+        if begin is not None and not _moves(code[begin : spans[-1][1]], f"{index} {name}"):
             out.append(Words(name, known[name][0], count, index, begin, spans))
     return out
 
@@ -99,30 +103,37 @@ def _uses(code: str, opened: int, known: Mapping[str, object]) -> Iterator[_Use]
 
 
 def _together(
-    code: str, opened: int, name: str, spans: Sequence[tuple[int, int, int]], *, const: bool
+    code: str, opened: int, writable: Sequence[str], spans: Sequence[tuple[int, int, int]]
 ) -> int | None:  # fmt: skip
     """Where the first statement begins, if all words are read in statements that follow it in its block, none on a
-    condition, and nothing is stored before the last."""
+    condition, and nothing is stored before the last. writable: pointers through which a function could store."""
     begin = max(code.rfind(c, 0, spans[0][0]) for c in ";{}") + 1
     begin += len(code[begin:]) - len(code[begin:].lstrip())
     piece = code[begin : spans[-1][1]]
-    if begin <= opened or _STRANGE.search(piece) or _deep(piece):
+    if begin <= opened or _STRANGE.search(piece) or _deep(piece) or re.search(r"(?:^|;)\s*[\w:]+\s*\(", piece):
         return None
     for start, end, _ in spans:
         head = max(code.rfind(c, 0, start) for c in ";{}") + 1
         stop = statement_end(code, head + len(code[head:]) - len(code[head:].lstrip()))
         written = re.match(MODIFIED, code[end:]) or re.search(r"(?:&|\+\+|--)\s*$", code[:start])
-        if written or _ASKED.search(code[head : stop or end]):
+        bound = re.search(r"&\s*\w+\s*[=({]\s*$", code[:start])
+        if written or bound or _ASKED.search(code[head : stop or end]):
             return None
     head = max(code.rfind(c, 0, spans[-1][0]) for c in ";{}") + 1  # the last statement stores behind what it reads
-    if _STORES.search(code[begin:head]) or len(_STORES.findall(code[head : spans[-1][1]])) > 1:
+    stores = len(_STORES.findall(code[head : spans[-1][1]]))
+    several = len(list(split_declarators(code[head : spans[-1][1]]))) > 1
+    if _STORES.search(code[begin:head]) or stores > 1 or (stores and several):
         return None
-    return begin if const or not re.search(rf"(?<![\w.>]){name}\b\s*(?:[^\[\s]|$)", piece) else None
+    given = any(re.search(rf"(?<![\w.>]){name}\b\s*(?:[^\[\s]|$)", piece) for name in writable)
+    return None if given else begin
 
 
 def _deep(piece: str) -> bool:
     """Whether a piece of text leaves the block that it begins in, or goes into another."""
-    return "{" in piece or "}" in piece
+    depth = [0]
+    for c in piece:
+        depth.append(depth[-1] + (c == "(") - (c == ")"))
+    return "{" in piece or "}" in piece or min(depth) < 0
 
 
 def _moves(piece: str, index: str) -> bool:
