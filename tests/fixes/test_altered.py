@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from kscope.fixes.given.setting import Asked
 from kscope.fixes.local import unrolled
-from kscope.fixes.memory import aggregate, rows
-from kscope.fixes.work import shuffles
+from kscope.fixes.memory import aggregate, blocked, lane_mapping, records, rows, staged
+from kscope.fixes.work import elected, grid, several, shuffles
+from kscope.model.contract.fixes import Fix
 from tests.support.altered import told
 
+Capture = tuple[str, str, Callable[[Asked], list[Fix]]]
 ADDED = "atomicAdd(&out[key[i] & 63], val[i]);"
 COUNTED = ("groupby_f64.global", "MEM109", aggregate.fixes)
 
@@ -121,3 +126,50 @@ def test_a_loop_that_ends_elsewhere(was: str, becomes: str) -> None:
 def test_elements_that_are_read_are_no_arrays() -> None:
     body = "{ float first = x[4], v[9], w[8] = {y[3]}; if (n) { int u[4]; } else { int u[8]; } }"
     assert unrolled.lengths(body, {}) == {"v": 9, "w": 8}
+
+
+NORM = ("layernorm_bf16.scalar", "MEM102", blocked.fixes)
+BYTES = ("fp8_quant.strided", "MEM102", blocked.fixes)
+
+
+@pytest.mark.parametrize(
+    ("capture", "swaps"),
+    [
+        # a value of the thread's place, not of the element's
+        (BYTES, [("v[j] * r, __NV", "v[j] * r * u, __NV"), ("% 32; float", "% 32; float u = s[lane]; float")]),
+        (BYTES, [("v[j] * r, __NV", "v[j] * r * u, __NV"),
+                 ("% 32; float", "% 32, half = lane / 2; float u = 2; u *= half; float")]),
+        # an array's element that a value is made of, and the number of the round
+        (NORM, [("* r * __bfloat", "* r * bias[k] * __bfloat"), ("q = 0;", "q = 0; float b = bias[0];")]),
+        (NORM, [("* r * __bfloat", "* r * w[k] * __bfloat")]),  # of all threads
+    ],
+)  # fmt: skip
+def test_elements_that_meet_values_of_another_place(capture: Capture, swaps: list[tuple[str, str]]) -> None:
+    assert told(*capture) and not told(*capture, *swaps)
+
+
+@pytest.mark.parametrize(
+    ("capture", "was", "becomes"),
+    [
+        (("calibrate.block128", "LAT301", grid.taller), "__syncthreads();",
+         "__syncthreads(); __shared__ float mine[128]; mine[threadIdx.x] = 3;"),
+        (("calibrate.block128", "LAT301", grid.taller), "__syncthreads();",
+         "__syncthreads(); __shared__ float each[4]; for (int w = 0; w < blockDim.x / 32; w++) each[w] = 3;"),
+        (("calibrate.block128", "LAT301", grid.taller), "__launch_bounds__(1024)", "__launch_bounds__(CT)"),
+        (("gravity.blocks270", "GRD402", grid.waves), "int t = blockIdx.x",
+         "__shared__ float mine[512]; mine[threadIdx.x] = 3; int t = blockIdx.x"),
+        (("gravity.blocks270", "GRD402", grid.waves), "int t = blockIdx.x", "int w = B / 32; int t = blockIdx.x"),
+        (("small_grid.slow", "GRD401", grid.larger), "__global__ void block_reduce",
+         "\n#define PART out[blockIdx.x]\n__global__ void block_reduce(int PART) {}"),
+        (("taper.one", "GRD405", several.fixes), "unsigned i =", "const auto b = blockIdx; unsigned i = b.x +"),
+        (("taper.one", "GRD405", several.fixes), "unsigned i =", "w.first += blockIdx.x; unsigned i ="),
+        (("gemm_f32.naive", "MEM101", lane_mapping.fixes), "float sum = 0;",
+         "const auto t = threadIdx; float sum = t.x;"),
+        (("particles.aos", "MEM101", records.fixes), "0.5f * p[i].mass", "0.5f * ((const float4*)&p[i].vx)->w"),
+        (("chol8.direct", "MEM101", staged.fixes), "threadIdx.x; float a[36]",
+         "threadIdx.x, k = x[m * 64 + 3]; float a[36]"),
+        (("tile_sum.lanes", "LAT310", elected.fixes), "(p + (size_t)k * TILE + e)", "(p + (size_t)k * TILE + e * 4)"),
+    ],
+)  # fmt: skip
+def test_what_another_launch_or_another_place_would_change(capture: Capture, was: str, becomes: str) -> None:
+    assert told(*capture) and not told(*capture, (was, becomes))

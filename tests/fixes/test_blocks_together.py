@@ -110,6 +110,7 @@ def test_a_load_behind_a_store_asks_for_arrays_apart() -> None:
         "for (; i < n; i += 99) y[i] = x[i];",
         "n -= i; if (n > 0) y[i] = x[i];",
         "x += i; y[i] = x[0];",
+        "n.all -= 3; if (i < n.all) y[i] = x[i];",
         "y[i] = x[i] / gridDim.x;",
         "switch (i) { case 0: return; default: y[i] = x[i]; }",
         "int round_n = 3; y[i] = x[i] * round_n;",

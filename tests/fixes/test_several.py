@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kscope.fixes.given.text import hidden
 from kscope.fixes.work.several import alone, spans
 from kscope.model.contract.fixes import Fix
 from tests.support.with_sources import changes
@@ -110,10 +111,24 @@ def test_a_thread_alone_is_understood() -> None:
         "y[i] = x[i] / gridDim.x;",
         "switch (i) { case 0: return; default: y[i] = x[i]; }",
         "int round_n = 3; y[i] = x[i] * round_n;",
+        "const auto b = blockIdx; y[i] = x[i] + b.x;",
+        "*y++ = x[i];",
+        "next(x, &n); y[i] = x[i];",
     ],
 )
 def test_what_is_not_understood_is_left(step: str) -> None:
     assert alone(BODY.format(step=step)) is None
+
+
+def test_a_parameter_of_parts_that_a_thread_changes() -> None:
+    code = BODY.replace("int n", "Size n")
+    assert alone(code.format(step="if (i < n.all) y[i] = x[i];")) == "x"
+    assert alone(code.format(step="n.all -= 3; if (i < n.all) y[i] = x[i];")) is None
+
+
+def test_a_macro_that_asks_for_the_block() -> None:
+    lines = ["#define LANE (threadIdx.x % 32)", "#define EACH \\", "  blockIdx.y", "#define ALL 3"]
+    assert hidden("y[EACH] = 3;", lines) and hidden("y[LANE] = 3;", lines) and not hidden("y[ALL] = EACHES;", lines)
 
 
 def test_a_kernel_without_a_block_is_left() -> None:

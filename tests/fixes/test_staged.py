@@ -37,16 +37,23 @@ def test_records_of_a_thread() -> None:
         ("= s;", "+= s;"),
         ("y[m * N + j] = s;", "{ y[m * N + j] = s; s += y[m * N + j]; }"),  # read and written
         ("const float* __restrict__ x", "const float* __restrict__ x, double* z"),
+        ("threadIdx.x; float s = 0;", "threadIdx.x, first = x[m * 16]; float s = 0;"),  # read where m is made
     ],
 )
 def test_anything_else_is_left_alone(was: str, becomes: str) -> None:
     assert staged._arrays(CODE.replace(was, becomes), KNOWN) == []
 
 
+def test_words_without_a_sign() -> None:
+    (x, y) = staged._arrays(CODE.replace("const float*", "const unsigned int*"), KNOWN)
+    assert (x.kind, y.kind) == ("unsigned int", "float")
+
+
 def test_tiles_are_two_where_reads_follow_writes() -> None:
     turned = CODE.replace("s += x[m * 16 + j]", "s += 1").replace("] = s;", "] = x[m * 16 + j];")
     found = staged._arrays(turned, KNOWN)
     assert len(found) == 2 and not staged._together(turned, found)
+    assert staged._first(CODE, staged._arrays(CODE, KNOWN)) and not staged._first(turned, found)
 
 
 @FEWER

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kscope.fixes.atomics.reading import changed, statements
+from kscope.fixes.atomics.reading import MODIFIED, changed, statements
 from kscope.fixes.flight.guards import guard
 from kscope.fixes.flight.heads import Head
 from kscope.fixes.flight.held import Held, Step
@@ -18,7 +18,7 @@ from kscope.fixes.flight.reader import AHEAD, N, Reader
 from kscope.fixes.flight.written import code_above, each_of, kinds, needed, nested
 from kscope.fixes.given.conditions import not_written, proved, reads
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Span, Text, by_lines, closing, kernel_text, shape, spans_edited
+from kscope.fixes.given.text import Span, Text, by_lines, closing, hidden, kernel_text, shape, spans_edited
 from kscope.fixes.work.several import WAVES, asked_here
 from kscope.fixes.work.several import fixes as without_loads_first
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
@@ -120,11 +120,12 @@ def bodies(code: str, name: str, lines: Sequence[str]) -> list[Body]:
     inside = statements(code, opening + 1, end)
     known = pointers(code[start.end() : close], "", body)
     given = re.findall(r"(\w+)\s*(?=[,)]|\[|=)", code[start.end() : close + 1])
-    if inside is None or _MEETS.search(body) or {N, BLOCK} & words or AHEAD in code:
+    if inside is None or _MEETS.search(body) or {N, BLOCK} & words or AHEAD in code or hidden(code, lines):
         return []
     # A parameter that a thread changes would be another one in its next round.
     if len(re.findall(r"\breturn\b", body)) != len(re.findall(r"\breturn\s*;", body)) or any(
-            changed(re.sub(rf"\b{p}\s*\[", "[", body), p) for p in given):  # fmt: skip
+            changed(re.sub(rf"\b{p}\s*\[", "[", body), p)
+            or re.search(rf"(?<![\w.>]){p}(?:\s*\.\s*\w+)+{MODIFIED}", body) for p in given):  # fmt: skip
         return []
     out = []
     for axis in "xyz":

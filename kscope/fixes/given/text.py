@@ -24,6 +24,7 @@ _CAST = re.compile(
     r"|\bstatic_cast\s*<\s*(?:size_t|unsigned|int|long long|u?int(?:32|64)(?:_t)?)\s*>(?=\s*\()"
 )
 _SUFFIX = re.compile(r"(?<=\d)[uU]?[lL]{0,2}\b")
+_PLACE = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\b")
 _INDEX = re.compile(r"^blockIdx\.x\*(?P<per>[\w.]+)\+threadIdx\.x$|^threadIdx\.x\+blockIdx\.x\*(?P<per2>[\w.]+)$")
 _WARPS = re.compile(r"^blockIdx\.x\*(?P<per>\w+)\+threadIdx\.x/32$")
 _LOOP = re.compile(
@@ -228,6 +229,24 @@ def strided(loop: Loop, text: str) -> str | None:
     per = groups["per"] or groups.get("per2")
     step = plain(loop.step.partition("+=")[2], text)
     return per if step in (f"gridDim.x*{per}", f"{per}*gridDim.x") else None
+
+
+def hidden(code: str, lines: Sequence[str]) -> bool:
+    """Whether a macro of the file that a text names asks for a place: which thread, which block, how many of them."""
+    defined = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", "\n".join(lines), re.M)
+    return any(_PLACE.search(made_of) and re.search(rf"\b{name}\b", code) for name, made_of in defined)
+
+
+def made_of(t: str, code: str, arrays: Iterable[str]) -> set[str]:
+    """Names made of the thread's number, `t` or threadIdx: other threads have other values of them. Not what comes out
+    of the elements of some arrays, and what lanes have put together."""
+    bare = re.sub(rf"(?<![\w.>])(?:{'|'.join(arrays)})\s*\[[^][]*\]", "", code)
+    made = re.findall(r"(?<![\w.\]])(\w+)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)(?=([^;{}]*))", bare)
+    names, together = {t, "threadIdx"}, {name for name, of in made if "__shfl" in of}
+    while more := {n for n, of in made if n not in names | together
+                   and any(re.search(rf"(?<![\w.]){re.escape(w)}\b", of) for w in names)}:  # fmt: skip
+        names |= more
+    return names
 
 
 def outside(code: str, spans: Sequence[tuple[int, int]]) -> str:

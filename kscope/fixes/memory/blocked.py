@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -16,7 +16,7 @@ from kscope.fixes.given.conditions import not_written, proved, reads, shown
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import SIZES, constants, evaluated, split_declarators
-from kscope.fixes.given.text import Loop, Span, Text, closing, kernel_text, loops, plain, spans_edited
+from kscope.fixes.given.text import Loop, Span, Text, closing, kernel_text, loops, made_of, plain, spans_edited
 from kscope.fixes.memory.neighbours import NARROW, SEVERAL
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
@@ -26,7 +26,7 @@ _POINTER = re.compile(
     r"\b(?:const\s+)?(\w+(?:\s+(?:char|short|int|long))?)\s*\*\s*(?:__restrict__\s+)?(\w+)\s*(?=[,)])"
 )
 _UNROLL = re.compile(r"[ \t]*#\s*pragma\s+unroll\s*\n\s*$")
-_LOCAL = re.compile(r"\bfloat\s+([^;()]*\[[^;()]*);")
+_LOCAL = re.compile(r"(?<!__shared__ )\bfloat\s+([^;()]*\[[^;()]*);")
 
 
 PAIR = "__nv_fp8x2_storage_t"
@@ -129,7 +129,7 @@ def _loops(code: str, kinds: dict[str, str], known: Mapping[str, int]) -> list[_
         first = loop.start == "0" and loop.step in (f"{loop.name}++", f"++{loop.name}")
         if uses is None or count is None or not first or _UNROLL.search(code[: loop.span[0]]) is None:
             return []
-        if not _own(code, loop, uses):
+        if not _own(code, loop, uses, kinds):
             return []
         found.append((loop, uses[0], (count, uses[1], uses[2]), uses[3]))
     return found
@@ -138,7 +138,7 @@ def _loops(code: str, kinds: dict[str, str], known: Mapping[str, int]) -> list[_
 def _others(code: str, found: list[Loop], t: str, count: int, known: Mapping[str, int]) -> bool:
     """Whether the thread's own values are used in these loops, and elsewhere by loops over all of them alone, to which
     it is all the same which one is which."""
-    arrays = {n.strip() for part in _LOCAL.findall(code) for n in re.findall(r"(\w+)\s*\[", part)}
+    arrays = _arrays(code)
     kept = {n for n in arrays for x in found if re.search(rf"\b{n}\s*\[\s*{x.name}\s*\]", code[slice(*x.body)])}
     declared = [m.span() for m in _LOCAL.finditer(code)]
     every = loops(code)
@@ -189,7 +189,13 @@ def _uses(code: str, loop: Loop, kinds: dict[str, str]) -> Used | None:
     return tuple(out), int(stride), t, span
 
 
-def _own(code: str, loop: Loop, uses: Used) -> bool:
+def _arrays(code: str) -> set[str]:
+    """Local arrays of a thread; elements that others are made of are none."""
+    parts = (one.partition("=")[0] for part in _LOCAL.findall(code) for one in split_declarators(part))
+    return {m[1] for one in parts if (m := re.match(r"\s*(\w+)\s*\[", one)) is not None}
+
+
+def _own(code: str, loop: Loop, uses: Used, kinds: Iterable[str]) -> bool:
     """Whether the counter and the thread's number serve these places and the thread's own values alone, and nothing is
     both read and written."""
     found, _, t, alias = uses
@@ -197,10 +203,11 @@ def _own(code: str, loop: Loop, uses: Used) -> bool:
     for a, b in [*(u[4] for u in found), *([alias] if alias is not None else [])]:
         body[a - loop.body[0] : b - loop.body[0]] = " " * (b - a)
     rest = "".join(body)
-    arrays = {n.strip() for part in _LOCAL.findall(code) for n in re.findall(r"(\w+)\s*\[", part)}
+    arrays = _arrays(code)
     for name in arrays:
         rest = re.sub(rf"(?<![\w.>]){name}\s*\[\s*{loop.name}\s*\]", "", rest)
-    names = {loop.name, t, *(re.findall(r"int\s+(\w+)", code[slice(*alias)]) if alias is not None else [])}
+    names = {loop.name, *made_of(t, code, kinds)}
+    names |= set(re.findall(r"int\s+(\w+)", code[slice(*alias)]) if alias is not None else [])
     named = any(re.search(rf"(?<![\w.]){re.escape(n)}\b", rest) for n in names)
     if named or re.search(r"\b(?:if|break|continue|asm|__shfl\w*)\b", rest):
         return False

@@ -15,11 +15,14 @@ from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import body
+from kscope.fixes.given.text import hidden, kernel_text
+from kscope.fixes.work.several import asked_here
 from kscope.model.contract.fixes import Fix, Proof
 from kscope.model.program import Instruction
 
 SECTOR = 32
 SEEDS = (1, 2)
+HIGHEST = 65535  # blocks of a grid along y (CUDA C++ Programming Guide, compute capabilities)
 HALVED = 0.5  # of the sectors that must go, for an exchange to be worth its lines (judged)
 EXCHANGED = {"X": "Y", "Y": "X"}
 _INDEX = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim)\.([xy])\b")
@@ -48,7 +51,7 @@ def fixes(asked: Asked) -> list[Fix]:
     other = (shape[1], shape[0], 1)
     was, will = _moved(asked, Lanes, shape, found), _moved(asked, Exchanged, other, found)
     edits = changed(_lines(asked, found), _exchanged)
-    if was is None or will is None or will > HALVED * was or not edits:
+    if was is None or will is None or will > HALVED * was or not edits or not _told(asked):
         return []
     x, y = launch.block[1], launch.block[0]
     swapped = f"dim3 block({x}, {y}), grid({launch.grid[1]}, {launch.grid[0]});"
@@ -72,6 +75,15 @@ def fixes(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _told(asked: Asked) -> bool:
+    """Whether the kernel's lines alone ask for places, x and y by name, and the other grid can be launched."""
+    setting, launch, text = asked.setting, asked.setting.launch, kernel_text(asked.setting)
+    if text is None or launch is None or max(launch.grid[:2]) > HIGHEST or hidden(text.code, setting.lines(text.file)):
+        return False
+    other = re.search(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\b(?!\.[xyz]\b)|%n?(?:tid|ctaid)|\bcg::", text.code)
+    return other is None and all(asked_here(setting.code, text, place) for place in ("SR_TID", "SR_CTAID"))
 
 
 def _together(asked: Asked) -> bool:

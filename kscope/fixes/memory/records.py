@@ -72,6 +72,7 @@ def _uses(code: str, name: str, fields: dict[str, str]) -> list[re.Match[str]]:
     if len(re.findall(rf"(?<![\w.>]){name}\b", code)) != len(uses) + 1:
         return []
     read = all(u[2] in fields and not code[u.end() : u.end() + 2].strip().startswith("=") for u in uses)
+    read = read and not any(re.search(r"(?<!&)&\s*\(?\s*$", code[: u.start()]) for u in uses)  # what lies beside it
     return uses if read else []
 
 

@@ -13,7 +13,7 @@ from kscope.features.lanes.semantics import LANES, MASK
 from kscope.features.lanes.values import Lanes
 from kscope.features.sass.columns import total
 from kscope.features.sass.slices import pointer
-from kscope.fixes.given.conditions import proved, reads
+from kscope.fixes.given.conditions import not_written, proved, reads
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import constants, evaluated
 from kscope.fixes.given.text import Span, index_of, kernel_text, spans_edited
@@ -25,7 +25,7 @@ WORD = 4
 SEEDS = (1, 2)
 STATIC = 48 * 1024  # bytes of shared memory that can be declared (CUDA C++ Programming Guide, compute capabilities)
 _POINTER = re.compile(
-    r"\b(?P<const>const\s+)?(?P<type>float|int|unsigned)\s*\*\s*(?:__restrict__\s+)?(?P<name>\w+)\s*(?=[,)])"
+    r"\b(?P<const>const\s+)?(?P<type>float|unsigned\s+int|int|unsigned)\s*\*\s*(?:__restrict__\s+)?(?P<name>\w+)\s*(?=[,)])"
 )
 _INDEX = re.compile(
     r"\b(?:size_t|int|unsigned|long long)\s+(?P<name>\w+)\s*=\s*(?P<from>[^;,]*threadIdx\.x[^;,]*)(?=[;,])"
@@ -84,7 +84,7 @@ def fixes(asked: Asked) -> list[Fix]:
             language="cuda",
             edits=edits,
             parameters={"shared": more},
-            conditions=_conditions(setting, found, moved, launch.threads),
+            conditions=_conditions(setting, found, moved, launch.threads, text.code),
             proof=[
                 Proof(what=f"sectors of the {len(moved)} accesses of {names}", before=before, after=after,
                       unit="sectors", how="32 lanes a record apart; whole records, side by side"),
@@ -96,8 +96,11 @@ def fixes(asked: Asked) -> list[Fix]:
     ] if edits else []  # fmt: skip
 
 
-def _conditions(setting: Setting, found: Sequence[_Array], moved: Sequence[int], threads: int) -> list[Condition]:
+def _conditions(
+    setting: Setting, found: Sequence[_Array], moved: Sequence[int], threads: int, code: str
+) -> list[Condition]:  # fmt: skip
     stores = [i for i in moved if _stores(setting, i)]
+    late = stores and len(stores) < len(moved) and not _first(code, found)
     whole = proved("each thread writes all of its record", "code", stores, "every word, in every warp of the launch")
     return [
         proved("each thread keeps to its own record", "lanes", LANES * len(SEEDS) * len(moved),
@@ -105,6 +108,7 @@ def _conditions(setting: Setting, found: Sequence[_Array], moved: Sequence[int],
         *([whole] if stores else []),
         reads("these arrays are used by the thread's own place", f"{sum(len(a.uses) for a in found)} uses"),
         reads("every thread comes to the barriers", "neither if, while, switch nor return"),
+        *(not_written(setting.code, [i for i in moved if i not in stores]) if late else []),
         Condition(holds=f"every launch has blocks of {threads} threads", state="check", why="as this one has"),
     ]  # fmt: skip
 
@@ -139,7 +143,9 @@ def _arrays(code: str, known: dict[str, int]) -> list[_Array]:
         if written == bool(match["const"]):
             return []
         out.append(_Array(match["name"], match["type"], words, spans, written))
-    return out if out and code[:opening].count("*") == len(out) else []
+    after = code.find(";", index.end() - 1)
+    early = any(start < after for a in out for start, _, _ in a.uses) or any(a.name == "e" for a in out)
+    return out if out and code[:opening].count("*") == len(out) and not early else []
 
 
 def _uses(code: str, name: str, m: str, known: dict[str, int]) -> tuple[int, Uses, bool] | None:
@@ -216,7 +222,13 @@ def _together(code: str, found: Sequence[_Array]) -> bool:
     ins, outs = ([a for a in found if a.written is w] for w in (False, True))
     if len(ins) != 1 or len(outs) != 1 or ins[0].words != outs[0].words or ins[0].kind != outs[0].kind:
         return False
-    last, first = max(end for _, end, _ in ins[0].uses), min(start for start, _, _ in outs[0].uses)
+    return _first(code, found)
+
+
+def _first(code: str, found: Sequence[_Array]) -> bool:
+    """Whether all is read before anything is written."""
+    last = max(end for a in found if not a.written for _, end, _ in a.uses)
+    first = min(start for a in found if a.written for start, _, _ in a.uses)
     depth = [code[: p].count("{") - code[: p].count("}") for p in (last, first)]
     return last < first and depth == [1, 1]
 

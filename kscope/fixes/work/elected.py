@@ -20,6 +20,7 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 
 EACH = 16  # bytes of the least bulk copy (PTX ISA, cp.async.bulk: sizes are multiples of 16)
 SEEDS = (1, 2)
+_ENDS = r"(?=\s*(?:[-+,)]|$))"  # of a term
 _TO, _OF = "<to>", "<of>"
 _ASM = re.compile(
     r'asm\s+volatile\s*\(\s*"(?P<head>cp\.async\.bulk\.[^"]*\[%0\],\s*\[%1\],\s*)16(?P<rest>,\s*\[%2\];)"\s*::\s*'
@@ -138,7 +139,7 @@ def _copies(code: str, loop: Loop, threads: int, known: dict[str, int]) -> _Copi
         copied = f"{calls[1]}({_TO}, {_OF}, {count * EACH}, {bar});"
     else:
         return None
-    target, source = _without(to, rf"\+\s*{e}\s*\*\s*{EACH}\b", e), _without(of, rf"\+\s*{e}\b", e)
+    target, source = _without(to, rf"\+\s*{e}\s*\*\s*{EACH}\b{_ENDS}", e), _without(of, rf"\+\s*{e}\b{_ENDS}", e)
     if target is None or source is None or re.search(rf"\b{e}\b", bar):
         return None
     return _Copies(loop, count, f"{{ if ({loop.start} == 0) {copied.replace(_TO, target).replace(_OF, source)} }}")

@@ -8,8 +8,10 @@ from kscope.features.patterns.loop_parallelism import rounds_side_by_side, trips
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Text, closing, index_of, kernel_text, loops, outside, plain, strided
+from kscope.fixes.given.source import constants, evaluated
+from kscope.fixes.given.text import Text, closing, hidden, index_of, kernel_text, loops, outside, plain, strided
 from kscope.fixes.work.launch import fixes as unused_bytes
+from kscope.fixes.work.several import asked_here
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 LARGER = (256, 512, 1024)  # threads of a block that is proposed in place of a smaller one
@@ -21,6 +23,8 @@ _NAMED = re.compile(r"\b[A-Za-z_][\w ]*\s(?P<name>\w+)\s*=\s*[^;=,{}]*\b(?:block
 _STEPPED = re.compile(
     r"\b(?:while\s*\(\s*(?P<while>\w+)\s*<(?!<)[^;{}]*\)\s*\{|for\s*\(\s*;\s*(?P<for>\w+)\s*<(?!<)[^;]+;[^;{}]*\)\s*\{)"
 )
+_PLACE = r"(?:\([\w ]+\)\s*)?(?:blockIdx|gridDim|blockDim|threadIdx)\.x"
+_ELEMENT = re.compile(rf"(?=[^;,()]*(?:\([\w ]+\)[^;,()]*)*\b(?:blockIdx|gridDim)\.x){_PLACE}(?:\s*[*+]\s*{_PLACE})+\b")
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\w+)")
 
 
@@ -31,7 +35,7 @@ def larger(asked: Asked) -> list[Fix]:
     held = setting.occupancy()
     if launch is None or text is None or held is None or not setting.sms or launch.grid[1] * launch.grid[2] > 1:
         return []
-    found = _over_grid(text.code)
+    found = _over_grid(text.code) if _own_lines(setting, text) else None
     blocks = min(held.blocks * setting.sms, round(launch.grid[0] * _rounds(setting)))
     if found is None or blocks <= launch.grid[0] or _beside(setting) * (blocks / launch.grid[0] - 1) > MOST_MORE:
         return []
@@ -66,12 +70,10 @@ def taller(asked: Asked) -> list[Fix]:
     was = setting.occupancy()
     if launch is None or text is None or was is None or not setting.sms or launch.block[1] * launch.block[2] > 1:
         return []
-    found = _over_grid(text.code)
+    found = _over_grid(text.code) if _own_lines(setting, text) else None
     if found != "blockDim.x" or not _any_size(text.code) or unused_bytes(asked):
         return []
-    bound = _BOUNDS.search(text.code)
-    most = int(bound[1]) if bound is not None and bound[1].isdigit() else 1024
-    sizes = [n for n in LARGER if launch.threads < n <= most]
+    sizes = [n for n in LARGER if launch.threads < n <= _most(setting, text)]
     held = {n: p for n in sizes if (p := setting.occupancy(threads=n)) is not None and p.warps > was.warps}
     if not held:
         return []
@@ -106,7 +108,7 @@ def waves(asked: Asked) -> list[Fix]:
     was = setting.occupancy()
     if launch is None or text is None or was is None or not setting.sms or launch.grid[1] * launch.grid[2] > 1:
         return []
-    size = _size(text)
+    size = _size(text) if _own_lines(setting, text) else None
     if size is None or launch.block[1] * launch.block[2] > 1:
         return []
     threads = launch.grid[0] * launch.threads
@@ -116,7 +118,7 @@ def waves(asked: Asked) -> list[Fix]:
         return []
     new = -(-threads // (wanted * slots * WARP)) * WARP
     will = setting.occupancy(threads=new)
-    if new > 1024 or will is None or will.blocks < was.blocks:
+    if new > (_most(setting, text) if size == "blockDim.x" else 1024) or will is None or will.blocks < was.blocks:
         return []
     blocks = -(-threads // new)
     name = "blockDim.x" if size == "blockDim.x" else f"{size} (a template parameter: instantiate it with {new})"
@@ -214,7 +216,30 @@ def _any_size(code: str) -> bool:
     for loop in loops(code):
         if loop.start == "threadIdx.x" and loop.step.partition("+=")[2].strip() != "blockDim.x":
             return False
-    return not re.search(r"threadIdx\.x\s*[%/&<]|\bt\w*\s*=\s*threadIdx\.x\s*[,;](?!\s*\w+\s*<)", code)
+    return _by_blocks(code, "blockDim.x")
+
+
+def _by_blocks(code: str, per: str) -> bool:
+    """Whether threads ask for their number and the size of their block for the element that they have alone, where
+    they begin and go on through the block's data, or for the first thread: of a block of another size no other thread
+    does what one did."""
+    heads = [x.span for x in loops(code) if x.start == "threadIdx.x" and x.step.partition("+=")[2].strip() == per]
+    rest = outside(code, [(0, code.find("{")), *heads])
+    rest = _ELEMENT.sub("", re.sub(rf"\b{per}\b(?=\s*[*+])|(?<=\*\s){per}\b", "blockDim.x", rest))
+    rest = re.sub(r"\bthreadIdx\.x\s*==\s*0\b|\b0\s*==\s*threadIdx\.x\b|!\s*threadIdx\.x\b", "", rest)
+    return re.search(rf"\bthreadIdx\b|\bblockDim\b|\b{per}\b|\b(?:cooperative_groups|asm)\b|\bcg::", rest) is None
+
+
+def _most(setting: Setting, text: Text) -> int:
+    """Threads of a block that the kernel's bounds allow, as far as the text says; 0 where it does not."""
+    bound = _BOUNDS.search(text.code)
+    known = evaluated(bound[1], constants(setting.lines(text.file))) if bound is not None else 1024
+    return known or 0
+
+
+def _own_lines(setting: Setting, text: Text) -> bool:
+    """Whether no function and no macro that the kernel uses asks for blocks."""
+    return asked_here(setting.code, text, "CTAID") and not hidden(text.code, setting.lines(text.file))
 
 
 def _size(text: Text) -> str | None:
@@ -225,7 +250,7 @@ def _size(text: Text) -> str | None:
     per = index_of(index[1], "")
     name = re.match(r"\s*(\w+)", text.code[index.start() :])
     guard = name is not None and re.search(rf"if\s*\(\s*{name[1]}\s*>=\s*\w+\s*\)\s*return", text.code)
-    if per is None or not guard or not _loops_by(text.code, per):
+    if per is None or not guard or not _loops_by(text.code, per) or not _by_blocks(text.code, per):
         return None
     if per == "blockDim.x":
         return per

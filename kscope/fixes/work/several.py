@@ -7,18 +7,22 @@ import re
 
 from kscope.features.sass.listing import Listing
 from kscope.fixes.given.conditions import not_written, proved, reads
-from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import Span, Text, kernel_text, shape, spans_edited
+from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.text import Span, Text, hidden, kernel_text, shape, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 TIMES = (8, 4, 2)  # blocks that become one: as many elements a thread, and their loads in registers (judged)
 WAVES = 2  # of blocks that must be left, so that the last one is not half of the time (judged)
 ROUND, BLOCK = "round_n", "block_n"
+_WHOLE = re.compile(r"\bblockIdx\b(?!\.[xyz]\b)|\bstatic\b")
 _AXIS = re.compile(r"\bblockIdx\.([xyz])\b")
 _MEETS = re.compile(
     r"__shared__|\b__sync\w*|\b__\w+_sync\b|\b(?:asm|goto|cooperative_groups|gridDim)\b|\batomic\w*|\bcg::|#"
 )
-_CHANGED = re.compile(r"(?<![\w.\]>*])(\w+)\s*(?:[-+*/|&^%]?=(?!=)|<<=|>>=|\+\+|--)|(?:\+\+|--)\s*(\w+)")
+_CHANGED = re.compile(
+    r"(?<![\w.\]>*])(\w+)(?:\s*\.\s*\w+)*\s*(?:[-+*/|&^%]?=(?!=)|<<=|>>=|\+\+|--)|"
+    r"(?:\+\+|--|[(,]\s*&)\s*(\w+)|\*\s*(\w+)\s*(?:\+\+|--)"
+)
 _RETURN = re.compile(r"\breturn\s*;")
 _LOOPS = re.compile(r"\b(?:for|while|do|switch)\b")
 
@@ -26,7 +30,7 @@ _LOOPS = re.compile(r"\b(?:for|while|do|switch)\b")
 def fixes(asked: Asked) -> list[Fix]:
     setting, code, launch = asked.setting, asked.setting.code, asked.setting.launch
     text, held = kernel_text(setting), asked.setting.occupancy()
-    axis = alone(text.code) if text is not None else None
+    axis = _axis(setting, text)
     loads = code.ran(code.where(lambda ins, op: op.space in ("global", "generic") and op.access == "load"))
     if text is None or axis is None or launch is None or held is None or _repeats(asked):
         return []
@@ -74,6 +78,10 @@ def fixes(asked: Asked) -> list[Fix]:
     ]  # fmt: skip
 
 
+def _axis(setting: Setting, text: Text | None) -> str | None:
+    return alone(text.code) if text is not None and not hidden(text.code, setting.lines(text.file)) else None
+
+
 def _repeats(asked: Asked) -> bool:
     """Issue slots are what is full: a loop around the text repeats every instruction (swap_heads.division: 0.95x). The
     same for code that nobody ran, of which nothing is known."""
@@ -90,7 +98,7 @@ def alone(code: str) -> str | None:
     head, _, rest = code.partition("{")
     body, words = rest[: rest.rfind("}")], set(re.findall(r"\w+", code))
     axes = set(_AXIS.findall(body))
-    if len(axes) != 1 or _MEETS.search(code) or _LOOPS.search(body) or {ROUND, BLOCK} & words:
+    if len(axes) != 1 or _WHOLE.search(body) or _MEETS.search(code) or _LOOPS.search(body) or {ROUND, BLOCK} & words:
         return None
     if len(re.findall(r"\breturn\b", body)) != len(_RETURN.findall(body)):
         return None
