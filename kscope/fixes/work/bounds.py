@@ -12,6 +12,7 @@ from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
+from kscope.fixes.work.grid import any_block
 from kscope.fixes.work.launch import any_shape
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.operand import memory_operand
@@ -109,11 +110,11 @@ def _smaller(asked: Asked, heads: list[Place], held: int, words: int, need: int,
     launch = setting.launch
     threads = min(SMALL, _fitting(code.program.sm, need))
     alone = not code.where(lambda ins, op: "barrier" in op.kind or op.space == "shared")
-    if launch is None or not alone or launch.threads % threads or not any_shape(asked, [0]):
+    if launch is None or not alone or launch.threads % threads or not any_shape(asked, [0]) or not any_block(setting):
         return []
     blocks = next((b for b in range(32, 0, -1) if _registers(code.program.sm, threads, b) >= min(need, MOST)), 0)
     edits = changed(heads, lambda text: _BOUNDS.sub(f"__launch_bounds__({threads}, {blocks})", text, count=1))
-    if not blocks or not edits or launch.block[1] * launch.block[2] > 1:
+    if not blocks or not edits or prod((*launch.block[1:], *launch.grid[1:])) > 1:
         return []
     grid = launch.grid[0] * (launch.threads // threads)
     registers = _registers(code.program.sm, threads, blocks)

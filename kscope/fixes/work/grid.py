@@ -230,6 +230,14 @@ def _by_blocks(code: str, per: str) -> bool:
     return re.search(rf"\bthreadIdx\b|\bblockDim\b|\b{per}\b|\b(?:cooperative_groups|asm)\b|\bcg::", rest) is None
 
 
+def any_block(setting: Setting) -> bool:
+    """Whether as many threads in blocks of another size do the same, as far as the text says."""
+    text = kernel_text(setting)
+    if text is None or not _own_lines(setting, text) or not _by_blocks(text.code, "blockDim.x"):
+        return False
+    return _POSITION.search(_ELEMENT.sub("", text.code)) is None
+
+
 def _most(setting: Setting, text: Text) -> int:
     """Threads of a block that the kernel's bounds allow, as far as the text says; 0 where it does not."""
     bound = _BOUNDS.search(text.code)
