@@ -8,14 +8,13 @@ import re
 from msgspec import structs
 
 from kscope.fixes.atomics.reading import Kernel, kernel_of, one_each
-from kscope.fixes.given.conditions import not_written, proved
+from kscope.fixes.given.conditions import asked_here, not_written, proved
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.order.alike import CELLS, Side, alike, called, pointers
 from kscope.fixes.order.by_way import PLAYED, TOGETHER, WARP, Ways, arrays_given, lanes, told, ways
 from kscope.fixes.order.pieces import WHOLE, Element, element
 from kscope.fixes.order.sorted_once import Sorting, again, given, sorted_by
 from kscope.fixes.order.whole import declared, named
-from kscope.fixes.work.several import asked_here
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.lazily import np
 

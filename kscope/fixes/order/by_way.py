@@ -11,14 +11,13 @@ from msgspec import Struct
 
 from kscope.features.sass.columns import total
 from kscope.fixes.atomics.reading import Kernel, kernel_of
-from kscope.fixes.given.conditions import proved
+from kscope.fixes.given.conditions import asked_here, proved
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import closing, shape
 from kscope.fixes.order.alike import CELLS, Side, alike, called, pointers
 from kscope.fixes.order.pieces import GUARD, Element, changed_in, element, sliced
 from kscope.fixes.order.sorting import Stored, sorting
 from kscope.fixes.order.whole import body_edits, declared, named
-from kscope.fixes.work.several import asked_here
 from kscope.model.contract.findings import Finding
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.lazily import np

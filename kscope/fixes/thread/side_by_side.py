@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 
 from msgspec import Struct
 
 from kscope.fixes.atomics.reading import MODIFIED, changed
 from kscope.fixes.given.source import evaluated, split_declarators
-from kscope.fixes.given.text import closing, statement_end
-from kscope.fixes.thread.branches import asked_alike, asked_of_elements, certain, given_before, in_each_branch
-from kscope.fixes.thread.callees import CALLED, NONE, Callees, handed_to, taker
+from kscope.fixes.given.text import closing
+from kscope.fixes.thread.branches import asked_alike, asked_of_elements, certain, given_before
+from kscope.fixes.thread.callees import CALLED, NONE, Callees, handed_to
 from kscope.fixes.thread.read_by_all import read_by_all
+from kscope.fixes.thread.written import carried, first_store, written
 
 LONGEST = 1500  # characters of what is done to an element, which then stands there twice (judged)
 SEEDS = range(6)  # of the numbers that names stand for where an index is looked at
@@ -31,16 +32,8 @@ _BROUGHT = re.compile(
     r"(?:^|(?<=[;{}]))\s*(?!else\b|case\b)(?:const\s+)?[A-Za-z_][\w:<>]*(?:\s+(?:int|long|char|short))*\s+"
     r"(?=[A-Za-z_]\w*\s*[=;,(\[])([^;]*);"
 )
-_VARIABLE = re.compile(  # of a thread's, which may change
-    r"(?:^|(?<=[;{}]))\s*(?!(?:const|constexpr|return|else|using|typedef)\b)[A-Za-z_][\w:<>]*(?:\s+(?:int|long|char|short))*"
-    r"\s+([A-Za-z_]\w*)\s*(?=[=;,({[])([^;]*;)"
-)
 _ACCESS = re.compile(r"(?<![\w.])(?<!->)(?P<name>[A-Za-z_]\w*)\s*\[(?P<at>[^\[\]]+)\]")
 _CASTS = re.compile(r"\b(?:static_cast\s*<[\w\s:]+>)(?=\s*\()|\(\s*(?:size_t|u?int(?:32|64)_t|unsigned|int|long)\s*\)")
-_OF_VALUES = re.compile(
-    r"__\w+|f?(?:min|max|abs|r?sqrt|exp|log|sin|cos|tanh|pow|floor|ceil|fma)f?|u?int|float|half|double|if|"
-    r"is(?:nan|inf|finite)|static_cast|"
-)
 
 
 class Row(Struct, frozen=True):
@@ -87,13 +80,11 @@ def pointers(code: str) -> dict[str, tuple[str, bool]]:
 def rows_of(code: str, body: tuple[int, int], name: str, calls: Callees = NONE) -> Rows | None:
     """What lies side by side; None where more than the elements changes."""
     text = code[slice(*body)]
-    if _more(text, calls) or changed(text, name):
-        return None
     known, made = pointers(code[: body[0]]), _made(text)
-    if _carried(code[code.find("{") + 1 : body[0]], text, made, calls):
+    if _more(text, calls) or changed(text, name) or carried(code[code.find("{") + 1 : body[0]], text, made, calls):
         return None
     sums = _sums(text, set(made) | set(known))
-    if sums is None or pointers("{" + text) or any(name in re.findall(r"\w+", one) for one in sums):
+    if sums is None or pointers("{" + text) or set(sums) & set(re.findall(r"\w+", name)):
         return None
     found, elsewhere = _accesses(text, name, made, known)
     handed = handed_to(code, body, known, calls)
@@ -129,26 +120,10 @@ def _rows(
             return []
         if not const and (uses != len(spans) or array in elsewhere):
             return []
-        written = not const and _written(text, spans, calls)
-        loaded = not (written and _first_store(text, spans))
-        out.append(Row(array, kind, at, tuple(spans), written, loaded, when or "", when is None))
+        stored = not const and written(text, spans, calls)
+        loaded = not (stored and first_store(text, spans))
+        out.append(Row(array, kind, at, tuple(spans), stored, loaded, when or "", when is None))
     return out if any(not row.some for row in out) else []
-
-
-def _carried(before: str, text: str, made: Mapping[str, str], calls: Callees) -> bool:
-    """Whether what one element leaves behind in a thread may be the next one's: members that change, objects that are
-    called, and variables that are handed to functions, which may change them."""
-    if any(m[1] not in made for m in re.finditer(rf"(?<![\w.\]])([A-Za-z_]\w*)(?:\s*\.\s*\w+)+{MODIFIED}", text)):
-        return True
-    own = {m for one in _VARIABLE.finditer(before) for m in (one[1], *re.findall(r",\s*(\w+)\s*[=,;]", one[2]))}
-    for name in own - set(made):
-        for use in re.finditer(rf"(?<![\w.])(?<!->){name}\b", text):
-            first, after = text[: use.start()].rstrip(), text[use.end() :]
-            if re.match(r"\s*(?:\.\s*\w+\s*)?\(", after):
-                return True
-            if _handed(first, after, calls):
-                return True
-    return False
 
 
 def _alone(
@@ -268,36 +243,6 @@ def _step(at: str, name: str) -> int | None:
                 return None
             found |= {b - a for a, b in pairwise(values) if a is not None and b is not None}
     return found.pop() if len(found) == 1 else None
-
-
-def _written(text: str, spans: Sequence[tuple[int, int]], calls: Callees) -> bool:
-    """Whether an element is given a value there, or handed to a function that may."""
-    for start, end in spans:
-        after, before = text[end:], text[:start].rstrip()
-        if re.match(MODIFIED, after) or before.endswith(("++", "--")) or re.match(r"\s*\.\s*\w+" + MODIFIED, after):
-            return True
-        if _handed(before, after, calls):
-            return True
-    return False
-
-
-def _handed(before: str, after: str, calls: Callees) -> bool:
-    """Whether what stands between two texts is an argument of a function that may write it."""
-    if before[-1:] not in ("(", ",") or not re.match(r"\s*[,)]", after):
-        return False
-    function, position = taker(before)
-    return function is None or not (_OF_VALUES.fullmatch(function) or calls.value(function, position))
-
-
-def _first_store(text: str, spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether every element is given a value before it is read: in a statement always done, or in each branch. What
-    is stored may be made of what was there (`x[i] = a * x[i]`)."""
-    stops = [statement_end(text, start) or len(text) for start, _ in spans]
-    stores = [
-        re.match(r"\s*=(?!=)", text[end:]) is not None and not any(end <= other < stop for other, _ in spans)
-        for (_, end), stop in zip(spans, stops, strict=True)
-    ]
-    return stores[0] and (certain(text, spans[:1]) or (all(stores) and in_each_branch(text, spans)))
 
 
 def _sums(text: str, local: set[str]) -> list[str] | None:

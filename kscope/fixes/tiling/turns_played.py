@@ -10,13 +10,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from kscope.fixes.algebra.steady_values import PURE
 from kscope.fixes.given.called import Function, functions
 from kscope.fixes.given.functions import CALLS
 from kscope.fixes.given.grammar import Parser, Unplayable
 from kscope.fixes.given.kinds import FLOATS
 from kscope.fixes.given.leaving import statements
 from kscope.fixes.given.played import Played, Rules, play
+from kscope.fixes.given.rewrite import PURE
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import SIZES as BYTES
 from kscope.fixes.given.source import constants as named

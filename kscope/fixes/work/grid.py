@@ -6,12 +6,11 @@ import re
 
 from kscope.features.patterns.loop_parallelism import rounds_side_by_side, trips
 from kscope.features.sass.columns import total
-from kscope.fixes.given.conditions import reads
+from kscope.fixes.given.conditions import asked_here, reads
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import constants, evaluated
 from kscope.fixes.given.text import Text, closing, hidden, index_of, kernel_text, loops, outside, plain, strided
 from kscope.fixes.work.launch import fixes as unused_bytes
-from kscope.fixes.work.several import asked_here
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 LARGER = (256, 512, 1024)  # threads of a block that is proposed in place of a smaller one

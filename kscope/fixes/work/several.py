@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import re
 
-from kscope.features.sass.listing import Listing
-from kscope.fixes.given.conditions import not_written, proved, reads
+from kscope.fixes.given.conditions import asked_here, not_written, proved, reads
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Span, Text, hidden, kernel_text, shape, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -118,11 +117,3 @@ def spans(code: str, axis: str, times: int) -> list[Span]:
     out += [(m.start() + open_, m.end() + open_, BLOCK) for m in _AXIS.finditer(code[open_:close])]
     out += [(m.start() + open_, m.end() + open_, "continue;") for m in _RETURN.finditer(code[open_:close])]
     return [*out, (close, close, "}")]
-
-
-def asked_here(code: Listing, text: Text, place: str) -> bool:
-    """Whether the kernel's own lines alone ask for a place (CTAID: which block they are of): a function that it calls
-    would go on to."""
-    last = text.first + text.code.count("\n")
-    asks = [ins for ins in code.program.instructions if any(place in o.text for o in ins.operands)]
-    return all(ins.file == text.file and text.first <= (ins.line or 0) <= last for ins in asks)
