@@ -7,7 +7,6 @@ import pytest
 
 from kscope.engine.code.fixing import subjects
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Text
 from kscope.fixes.work import grid
 from kscope.fixes.work.bounds import fixes
 from kscope.model.contract.fixes import Fix
@@ -61,6 +60,5 @@ def test_without_the_number_of_sms_the_spilled_words_decide() -> None:
 )
 def test_blocks_of_any_size(line: str, any_size: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     code = f"__global__ void k(const float* x, float* y) {{ int i = blockIdx.x * blockDim.x + threadIdx.x; {line} }}"
-    monkeypatch.setattr(grid, "kernel_text", lambda setting: Text("k.cu", 1, code))
-    monkeypatch.setattr(grid, "_own_lines", lambda setting, text: True)
-    assert grid.any_block(Setting(None, lambda file: code.split("\n"))) is any_size  # type: ignore[arg-type]
+    monkeypatch.setattr(grid, "asked_here", lambda code, text, place: True)
+    assert grid.any_block(Setting(None, lambda file: code.split("\n")), "k.cu", 1) is any_size  # type: ignore[arg-type]

@@ -16,9 +16,9 @@ from kscope.fixes.flight.held import Held, Step
 from kscope.fixes.flight.names import pointers
 from kscope.fixes.flight.reader import AHEAD, N, Reader
 from kscope.fixes.flight.written import code_above, each_of, kinds, needed, nested
-from kscope.fixes.given.conditions import asked_here, not_written, proved, reads
+from kscope.fixes.given.conditions import not_written, proved, reads
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Span, Text, by_lines, closing, hidden, kernel_text, shape, spans_edited
+from kscope.fixes.given.text import Span, Text, asked_here, by_lines, closing, hidden, kernel_text, shape, spans_edited
 from kscope.fixes.work.several import WAVES
 from kscope.fixes.work.several import fixes as without_loads_first
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof

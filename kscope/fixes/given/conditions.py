@@ -7,7 +7,6 @@ from collections.abc import Sequence, Sized
 
 from kscope.features.sass.listing import Listing
 from kscope.features.sass.slices import pointer
-from kscope.fixes.given.text import Text
 from kscope.model.contract.fixes import Condition, Ground
 
 WRITES = ("store", "atomic", "reduction")
@@ -54,11 +53,3 @@ def written_there(code: Listing, loop: int, loads: Sequence[int]) -> bool:
 def shown(yes: bool, holds: str, by: Ground, ran: int | Sized, why: str, otherwise: str = "") -> Condition:
     """Proved where it came out so, else for the reader to check."""
     return proved(holds, by, ran, why) if yes else Condition(holds=holds, state="check", why=otherwise)
-
-
-def asked_here(code: Listing, text: Text, place: str) -> bool:
-    """Whether the kernel's own lines alone ask for a place (CTAID: which block they are of): a function that it calls
-    would go on to."""
-    last = text.first + text.code.count("\n")
-    asks = [ins for ins in code.program.instructions if any(place in o.text for o in ins.operands)]
-    return all(ins.file == text.file and text.first <= (ins.line or 0) <= last for ins in asks)

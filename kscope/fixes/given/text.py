@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from kscope.features.sass.listing import Listing
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import body
@@ -229,6 +230,14 @@ def strided(loop: Loop, text: str) -> str | None:
     per = groups["per"] or groups.get("per2")
     step = plain(loop.step.partition("+=")[2], text)
     return per if step in (f"gridDim.x*{per}", f"{per}*gridDim.x") else None
+
+
+def asked_here(code: Listing, text: Text, place: str) -> bool:
+    """Whether the kernel's own lines alone ask for a place (CTAID: which block they are of): a function that it calls
+    would go on to."""
+    last = text.first + text.code.count("\n")
+    asks = [ins for ins in code.program.instructions if any(place in o.text for o in ins.operands)]
+    return all(ins.file == text.file and text.first <= (ins.line or 0) <= last for ins in asks)
 
 
 def hidden(code: str, lines: Sequence[str]) -> bool:

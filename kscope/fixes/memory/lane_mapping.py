@@ -11,11 +11,11 @@ import msgspec
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.semantics import LANES, Value
 from kscope.features.lanes.values import Lanes
-from kscope.fixes.given.conditions import asked_here, proved, shown
+from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import body
-from kscope.fixes.given.text import hidden, kernel_text
+from kscope.fixes.given.text import asked_here, hidden, kernel_text
 from kscope.model.contract.fixes import Fix, Proof
 from kscope.model.program import Instruction
 

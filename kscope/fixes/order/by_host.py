@@ -8,8 +8,9 @@ import re
 from msgspec import structs
 
 from kscope.fixes.atomics.reading import Kernel, kernel_of, one_each
-from kscope.fixes.given.conditions import asked_here, not_written, proved
+from kscope.fixes.given.conditions import not_written, proved
 from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.text import asked_here
 from kscope.fixes.order.alike import CELLS, Side, alike, called, pointers
 from kscope.fixes.order.by_way import PLAYED, TOGETHER, WARP, Ways, arrays_given, lanes, told, ways
 from kscope.fixes.order.pieces import WHOLE, Element, element

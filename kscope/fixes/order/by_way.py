@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from kscope.features.sass.columns import total
 from kscope.fixes.atomics.reading import Kernel, kernel_of
-from kscope.fixes.given.conditions import asked_here, proved
+from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import closing, shape
+from kscope.fixes.given.text import asked_here, closing, shape
 from kscope.fixes.order.alike import CELLS, Side, alike, called, pointers
 from kscope.fixes.order.pieces import GUARD, Element, changed_in, element, sliced
 from kscope.fixes.order.sorting import Stored, sorting

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from kscope.fixes.atomics.reading import Kernel, kernel_of
 from kscope.fixes.given.called import functions
-from kscope.fixes.given.conditions import asked_here, proved
+from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import Span, spans_edited
+from kscope.fixes.given.text import Span, asked_here, spans_edited
 from kscope.fixes.order.alike import MATH, Side, alike, called, known, memory_of, pointers
 from kscope.fixes.order.by_way import TOGETHER
 from kscope.model.contract.fixes import Condition, Fix, Proof

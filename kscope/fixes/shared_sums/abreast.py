@@ -8,9 +8,9 @@ import re
 from kscope.features.estimate.gains import expected_at_most
 from kscope.features.sass.listing import Listing
 from kscope.fixes.atomics.regions import clear, regions
-from kscope.fixes.given.conditions import asked_here, proved, reads
+from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Span, Text, kernel_text, spans_edited
+from kscope.fixes.given.text import Span, Text, asked_here, kernel_text, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 WARP, TIMES = 32, (2, 4)

@@ -8,9 +8,9 @@ import re
 from msgspec import Struct
 
 from kscope.features.estimate.gains import expected_at_most
-from kscope.fixes.given.conditions import asked_here, proved, reads, shown
+from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Span, Text, kernel_text, shape, spans_edited
+from kscope.fixes.given.text import Span, Text, asked_here, kernel_text, shape, spans_edited
 from kscope.fixes.tiling.hidden import hides_places
 from kscope.isa.abi import abi
 from kscope.model.contract.fixes import Condition, Fix, Proof

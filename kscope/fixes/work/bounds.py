@@ -110,7 +110,9 @@ def _smaller(asked: Asked, heads: list[Place], held: int, words: int, need: int,
     launch = setting.launch
     threads = min(SMALL, _fitting(code.program.sm, need))
     alone = not code.where(lambda ins, op: "barrier" in op.kind or op.space == "shared")
-    if launch is None or not alone or launch.threads % threads or not any_shape(asked, [0]) or not any_block(setting):
+    if launch is None or not alone or launch.threads % threads or not any_shape(asked, [0]):
+        return []
+    if not any_block(setting, heads[0].file, heads[0].number):
         return []
     blocks = next((b for b in range(32, 0, -1) if _registers(code.program.sm, threads, b) >= min(need, MOST)), 0)
     edits = changed(heads, lambda text: _BOUNDS.sub(f"__launch_bounds__({threads}, {blocks})", text, count=1))

@@ -6,10 +6,22 @@ import re
 
 from kscope.features.patterns.loop_parallelism import rounds_side_by_side, trips
 from kscope.features.sass.columns import total
-from kscope.fixes.given.conditions import asked_here, reads
+from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.source import constants, evaluated
-from kscope.fixes.given.text import Text, closing, hidden, index_of, kernel_text, loops, outside, plain, strided
+from kscope.fixes.given.source import body, constants, evaluated
+from kscope.fixes.given.text import (
+    Text,
+    asked_here,
+    blanked,
+    closing,
+    hidden,
+    index_of,
+    kernel_text,
+    loops,
+    outside,
+    plain,
+    strided,
+)
 from kscope.fixes.work.launch import fixes as unused_bytes
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
@@ -229,10 +241,14 @@ def _by_blocks(code: str, per: str) -> bool:
     return re.search(rf"\bthreadIdx\b|\bblockDim\b|\b{per}\b|\b(?:cooperative_groups|asm)\b|\bcg::", rest) is None
 
 
-def any_block(setting: Setting) -> bool:
-    """Whether as many threads in blocks of another size do the same, as far as the text says."""
-    text = kernel_text(setting)
-    if text is None or not _own_lines(setting, text) or not _by_blocks(text.code, "blockDim.x"):
+def any_block(setting: Setting, file: str, head: int) -> bool:
+    """Whether as many threads in blocks of another size do the same, as far as the text from the kernel's head on
+    says."""
+    lines = setting.lines(file)
+    text = Text(file, head, "\n".join(blanked(lines[n - 1]) for n in body(lines, head) if n >= head))
+    if not _own_lines(setting, text) or not asked_here(setting.code, text, "SR_TID"):
+        return False
+    if not _by_blocks(text.code, "blockDim.x"):
         return False
     return _POSITION.search(_ELEMENT.sub("", text.code)) is None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from kscope.fixes.given.conditions import asked_here, not_written, proved, reads
+from kscope.fixes.given.conditions import not_written, proved, reads
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Span, Text, hidden, kernel_text, shape, spans_edited
+from kscope.fixes.given.text import Span, Text, asked_here, hidden, kernel_text, shape, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 TIMES = (8, 4, 2)  # blocks that become one: as many elements a thread, and their loads in registers (judged)
