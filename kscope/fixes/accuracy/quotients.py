@@ -150,7 +150,7 @@ def _whole(operand: str, several: AbstractSet[str]) -> bool:
     bare = _NUMBERS.sub("0", _unindexed(operand))
     return any(
         match[0] in several and not re.match(r"\s*(?:\.|->)", bare[match.end() :])
-        for match in re.finditer(r"(?<![\w.>])[A-Za-z_]\w*", bare)
+        for match in re.finditer(r"(?<![\w.])(?<!->)[A-Za-z_]\w*", bare)
     ) or re.search(r"\bmake_\w+\s*\(", bare) is not None
 
 

@@ -151,10 +151,10 @@ def named(file: str, code: str, kernel: str, one: Handed) -> list[Span]:
         calls = _handed_on(file, call, one, ways)
         new = _chain(one, [*calls, f"{others}({', '.join(names)});"])
         return [(0, 0, apart), (opened, opened + len(body), f"{{\n  {new}\n}}")] if calls else []
-    uses = len(re.findall(rf"(?<![\w.>]){one.name}\b", body))
+    uses = len(re.findall(rf"(?<![\w.])(?<!->){one.name}\b", body))
     if _WORKED.search(body) or f"{kernel}_of(" in code:
         return []
-    if not uses or uses != len(re.findall(rf"(?<![\w.>]){one.name}\s*\(", body)):
+    if not uses or uses != len(re.findall(rf"(?<![\w.])(?<!->){one.name}\s*\(", body)):
         return []  # it is compared, or handed on
     return _split(code, kernel, one, ways, parts, names)
 

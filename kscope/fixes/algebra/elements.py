@@ -65,7 +65,7 @@ class Elements:
         while (less := re.sub(r"\[[^][]*\]", "", bare)) != bare:
             bare = less
         assigned = re.match(r"[\w\s]+?((?:[-+*/%&|^]|<<|>>)?=)(?!=)", bare)
-        for match in re.finditer(r"(?<![\w.>])([A-Za-z_]\w*)\s*\[", text):
+        for match in re.finditer(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*\[", text):
             if match.start() < at:
                 continue
             close = closing(text, match.end())
@@ -94,7 +94,7 @@ class Elements:
     def _moved(self, text: str) -> str:
         """With what follows one another moved on to the element."""
         for name in (self.group.index, *(n for n, v in self.group.names.items() if v.way == "next")):
-            text = re.sub(rf"(?<![\w.>]){name}\b", f"({name} + {E})", text)
+            text = re.sub(rf"(?<![\w.])(?<!->){name}\b", f"({name} + {E})", text)
         return text
 
     def _apart(self) -> bool:

@@ -239,7 +239,7 @@ def _asks(code: str, spans: Sequence[Span], statements: Sequence[Statement], gon
             cut.append((start, end, f"int {', '.join(kept)};" if kept else ""))
     for start, end, new in sorted(cut, reverse=True):
         text = text[:start] + new + text[end:]
-    return len(re.findall(rf"(?<![\w.>]){name}\b", text)) > 1
+    return len(re.findall(rf"(?<![\w.])(?<!->){name}\b", text)) > 1
 
 
 def _same(old: str, new: str, names: Mapping[str, Node], found: Sum) -> int:

@@ -92,11 +92,11 @@ class Moves(Struct):
         if not array:
             return True
         rest = re.sub(rf"(?:__ldg\s*\(\s*&?|\*\s*\()\s*{name}\b", "(", self.body)
-        place = rf"(?:(?<![\w.>]){name}\s*(?:\[[^;{{}}]*?\]\s*)+|\*\s*\(\s*{name}\b[^;{{}}]*?\)\s*)"
+        place = rf"(?:(?<![\w.])(?<!->){name}\s*(?:\[[^;{{}}]*?\]\s*)+|\*\s*\(\s*{name}\b[^;{{}}]*?\)\s*)"
         if re.search(rf"{place}(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)", self.body):
             return False
         # An array that is handed to somebody may be written there.
-        return re.search(rf"(?<![\w.>]){name}\b(?!\s*\[)|(?<!&)&\s*{name}\b", rest) is None
+        return re.search(rf"(?<![\w.])(?<!->){name}\b(?!\s*\[)|(?<!&)&\s*{name}\b", rest) is None
 
     def _move(self, node: Node, depth: int) -> str:
         """`no` (it stays), `up`, or nothing that is known."""
@@ -159,7 +159,7 @@ class Moves(Struct):
             value = next(((n, v) for n in names if (v := self._value(n)) is not None), None)
             if value is None:
                 break
-            text = re.sub(rf"(?<![\w.>]){value[0]}\b", f"({value[1]})", text)
+            text = re.sub(rf"(?<![\w.])(?<!->){value[0]}\b", f"({value[1]})", text)
         return text
 
 

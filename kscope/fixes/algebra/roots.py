@@ -13,7 +13,7 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 
 _ROOT = re.compile(r"/\s*(?:std\s*::\s*)?(sqrt)\s*\(")  # of sqrtf accuracy.math_functions
 _NAMED = re.compile(
-    r"(?<![\w.>])(?P<kind>(?:const\s+)?(?!return\b|else\b)[A-Za-z_]\w*)\s+(?P<name>[A-Za-z_]\w*)\s*=\s*"
+    r"(?<![\w.])(?<!->)(?P<kind>(?:const\s+)?(?!return\b|else\b)[A-Za-z_]\w*)\s+(?P<name>[A-Za-z_]\w*)\s*=\s*"
     r"(?P<root>(?:std\s*::\s*)?sqrtf?)\s*\("
 )
 _ONE = re.compile(r"(?<![\w.)\]])(?<![eE][-+])1(?:\.0*)?f?\s*$")
@@ -114,7 +114,7 @@ def _fractional(code: str, argument: str) -> bool:
     reciprocal root."""
     if _CAST.search(argument):
         return False
-    for name in dict.fromkeys(re.findall(r"(?<![\w.>])[A-Za-z_]\w*\b(?!\s*\()", argument)):
+    for name in dict.fromkeys(re.findall(r"(?<![\w.])(?<!->)[A-Za-z_]\w*\b(?!\s*\()", argument)):
         kinds = re.findall(rf"(?<![\w.])([A-Za-z_]\w*)[\s*&]+(?:[^;(){{}}]*,\s*)?{name}\s*[=;,)\[]", code)
         kinds = [kind for kind in kinds if not re.search(rf"\w\s+[*&]?\s*{kind}\s*[=;,)\[]", code)]  # no products
         if kinds and not any(_OTHER.fullmatch(kind) or _SEVERAL.fullmatch(kind) for kind in kinds):

@@ -131,7 +131,7 @@ def _writes(name: str, text: str) -> list[re.Match[str]]:
 
 
 def uses(name: str, text: str) -> int:
-    return len(re.findall(rf"(?<![\w.>]){name}\b", text))
+    return len(re.findall(rf"(?<![\w.])(?<!->){name}\b", text))
 
 
 def _in_head(

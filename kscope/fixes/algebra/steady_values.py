@@ -19,7 +19,7 @@ _POINTER = re.compile(
     r"\*\s*(?:const\s+|__restrict__\s*)*(?P<name>\w+)\s*$"
 )
 _READ = re.compile(r"(?<![\w.>&])(?P<name>[A-Za-z_]\w*)\s*(?:\[|->\s*\w+\b(?!\s*[\[(.]|->))")
-_MEMBER = re.compile(r"(?<![\w.>])([A-Za-z_]\w*)\s*->\s*\w+\b(?!\s*[\[(.]|->)")
+_MEMBER = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*->\s*\w+\b(?!\s*[\[(.]|->)")
 _STORES = re.compile(r"\s*(?:\.\s*\w+\s*)*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--|\(|->|\[)")
 _PLAIN = {"float", "double", "int", "unsigned", "unsigned int", "long", "long long", "unsigned long long", "int32_t",
           "uint32_t", "int64_t", "uint64_t", "size_t"}  # fmt: skip
@@ -80,7 +80,7 @@ def _none(text: str, kinds: set[str], element: bool) -> str:
 
 def _leaves(body: str) -> bool:
     """Whether a body is more than one goes through from its first to its last statement, or calls what may do more."""
-    called = set(re.findall(r"(?<![\w.>])([A-Za-z_]\w*)\s*\(", body)) - {"if"}
+    called = set(re.findall(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*\(", body)) - {"if"}
     around = re.search(r"\b(?:for|while|do|switch|goto|asm|volatile|__sync\w+|__threadfence\w*)\b", body)
     return around is not None or not called <= PURE | set(_OTHERS)
 
@@ -101,12 +101,12 @@ def _arrays(code: str, loop: Loop) -> dict[str, str]:
 
 def _handed(name: str, code: str) -> bool:
     """Whether a pointer is copied or handed on, so that others may point there."""
-    uses = re.finditer(rf"(?<![\w.>]){name}\b(?P<at>\s*(?:\[|->))?", code)
+    uses = re.finditer(rf"(?<![\w.])(?<!->){name}\b(?P<at>\s*(?:\[|->))?", code)
     return any(not m["at"] or re.search(r"(?<!&)&\s*$", code[: m.start()]) for m in uses)
 
 
 def _read_only(name: str, body: str) -> bool:
-    for match in re.finditer(rf"(?<![\w.>]){name}\b", body):
+    for match in re.finditer(rf"(?<![\w.])(?<!->){name}\b", body):
         read = _READ.match(body, match.start())
         if read is None or re.search(r"(?:&|\+\+|--)\s*$", body[: match.start()]):
             return False
@@ -143,7 +143,7 @@ class _Values(Struct, frozen=True):
         taken = re.search(
             rf"(?<!&)(?<![\w)\]])\s*&\s*{name}\b|&\s*{name}\s*[=,)]|&\s*\w+\s*=\s*{name}\b", self.code
         )
-        array = re.search(rf"(?<![\w.>]){name}\s*\[|\*\s*(?:const\s+|__restrict__\s*)*{name}\s*[,)=]", self.code)
+        array = re.search(rf"(?<![\w.])(?<!->){name}\s*\[|\*\s*(?:const\s+|__restrict__\s*)*{name}\s*[,)=]", self.code)
         return taken is None and array is None and self._own(name)
 
     def _own(self, name: str) -> bool:
@@ -160,7 +160,7 @@ class _Values(Struct, frozen=True):
             close = closing(code, opened + 1) if opened is not None else None
             if opened is None or close is None or close < end or not self.stay(code[opened + 1 : close]):
                 return start, end
-            name = re.search(r"(?<![\w.>])[A-Za-z_]\w*\s*$", code[:opened])
+            name = re.search(r"(?<![\w.])(?<!->)[A-Za-z_]\w*\s*$", code[:opened])
             if name is None or name[0].strip() not in PURE:
                 return start, end
             start, end = name.start(), close + 1

@@ -19,7 +19,7 @@ _DECLARED = re.compile(
 )
 _SUMS = {"float": "float", "double": "double", "int": "int", "int32_t": "int", "unsigned": "unsigned",
          "unsigned int": "unsigned", "uint32_t": "unsigned"}  # fmt: skip
-_NAME = re.compile(r"(?<![\w.>])[A-Za-z_]\w*")
+_NAME = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*")
 _PLACE = r"[A-Za-z_]\w*(?:\s*\[[^][]*\])*(?:\.[xyzw])?"
 _ASM = re.compile(
     r'asm\s*(?:volatile|__volatile__)?\s*\(\s*(?P<text>(?:"[^"]*"\s*)+):(?P<outs>[^:]*):(?P<ins>[^:]*)\)\s*;', re.S

@@ -125,7 +125,7 @@ def _steady(kernel: Kernel, loop: Loop, body: str) -> bool:
         if re.search(r"\w\s*\(|\+\+|--|[?&|,]", re.sub(r"\b(?:min|max|int)\s*\(", "(", bound).replace(",", "")):
             return False
         names = re.findall(r"(?<![\w.])[A-Za-z_]\w*", bound)
-        written = any(re.search(rf"(?<![\w.>]){n}\b(?:\.\w+|\[[^\]]*\])*{MODIFIED}", body) for n in names)
+        written = any(re.search(rf"(?<![\w.])(?<!->){n}\b(?:\.\w+|\[[^\]]*\])*{MODIFIED}", body) for n in names)
         if loop.name in names or written:
             return False
     return True

@@ -27,7 +27,7 @@ LOCALS = {"a_tile", "b_tile", "t", "row", "col", "from_a", "from_b", "sum", "k0"
 
 HEAD = re.compile(r"\bvoid\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(?P<name>\w+)\s*\((?P<parameters>[^)]*)\)")
 _TERM = re.compile(r"(\w+)\*(\w+)\+(\w+)")
-_USE = re.compile(r"(?<![\w.>])(\w+)\s*\[([^][]+)\]")
+_USE = re.compile(r"(?<![\w.])(?<!->)(\w+)\s*\[([^][]+)\]")
 _PLACE = re.compile(r"blockIdx\.(?P<axis>[xy])\*(?P<per>\d+)\+threadIdx\.(?:x(?P<how>[%/])(?P<wide>\d+)|(?P<own>[xy]))")
 _PURE = re.compile(r"[-+*&|^.()\s\w,]*")
 _NAME = re.compile(r"\b(?!(?:fabsf|fminf|fmaxf|abs|min|max|u|v|s)\b)[A-Za-z_]\w*\b")
@@ -164,7 +164,7 @@ def crossed(code: str) -> Crossed | None:
     if len(every) != 1 or re.search(r"\b(?:if|while|return|__shared__|atomic\w*|__sync\w*)\b", code[opening:]):
         return None
     (loop,) = every
-    stores = re.findall(r"(?<![\w.>])(\w+)\s*\[([^][]+)\]\s*=(?!=)\s*(\w+)\s*;", code[loop.body[1] :])
+    stores = re.findall(r"(?<![\w.])(?<!->)(\w+)\s*\[([^][]+)\]\s*=(?!=)\s*(\w+)\s*;", code[loop.body[1] :])
     if loop.start != "0" or loop.step not in (f"{loop.name}++", f"++{loop.name}") or len(stores) != 1:
         return None
     ((c, at, s),) = stores

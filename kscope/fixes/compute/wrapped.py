@@ -17,7 +17,7 @@ _LAST = (
 _AFTER = r"(?!\s*(?:[.(\[]|->|::))"
 # What would bind the bracket from in front of it: a product, a call, a sign.
 _BOUND = re.compile(r"(?:[*/%~!\w)\]]|(?:^|[^\w\s)\]]|\breturn)\s*[-+&*])\s*$", re.ASCII)
-WRITES = r"(?<![\w.>]){x}\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--){x}\b"
+WRITES = r"(?<![\w.])(?<!->){x}\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--){x}\b"
 """Where a text writes a name, {x}."""
 _RETURN = re.compile(r"\breturn\s*$")
 _THREADS = re.compile(r"(?:(?:threadIdx|blockIdx|blockDim|gridDim)\.[xyz]|\d+|[*+/%()])+", re.ASCII)

@@ -125,7 +125,7 @@ def bodies(code: str, name: str, lines: Sequence[str]) -> list[Body]:
     # A parameter that a thread changes would be another one in its next round.
     if len(re.findall(r"\breturn\b", body)) != len(re.findall(r"\breturn\s*;", body)) or any(
             changed(re.sub(rf"\b{p}\s*\[", "[", body), p)
-            or re.search(rf"(?<![\w.>]){p}(?:\s*\.\s*\w+)+{MODIFIED}", body) for p in given):  # fmt: skip
+            or re.search(rf"(?<![\w.])(?<!->){p}(?:\s*\.\s*\w+)+{MODIFIED}", body) for p in given):  # fmt: skip
         return []
     out = []
     for axis in "xyz":

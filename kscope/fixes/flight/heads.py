@@ -82,7 +82,7 @@ def goes(statement: str) -> Goes | None:
             return Goes(name, text, f"({name} {sign} {by})")
         return Goes(name, text, f"static_cast<decltype({name})>({name} {sign} {_alone(by)})")
     chosen = _CHOSEN.fullmatch(text)
-    if chosen is not None and re.search(rf"(?<![\w.>]){chosen['name']}\b", chosen["then"] + chosen["other"]):
+    if chosen is not None and re.search(rf"(?<![\w.])(?<!->){chosen['name']}\b", chosen["then"] + chosen["other"]):
         return Goes(chosen["name"], text, f"({text.partition('=')[2].strip()})")
     return None
 

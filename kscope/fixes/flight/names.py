@@ -36,7 +36,7 @@ def pointers(head: str, body: str, uses: str) -> dict[str, str]:
             out[named[2] or named[3]] = " ".join(named[1].split())
     out |= dict.fromkeys(_members(head, uses), "")
     for match in _POINTER.finditer(body):
-        first = [n for n in out if re.search(rf"(?<![\w.>]){re.escape(n)}\b", match["value"])]
+        first = [n for n in out if re.search(rf"(?<![\w.])(?<!->){re.escape(n)}\b", match["value"])]
         plain = match["star"] or match["way"] or _PLACE.fullmatch(match["value"])
         if first and plain and "->" not in match["value"]:
             out[match["name"]] = ""
@@ -48,8 +48,9 @@ def _members(head: str, body: str) -> list[str]:
     out = list[str]()
     for one in split_declarators(head):
         named = _BY_VALUE.fullmatch(re.sub(r"\b(?:const|__grid_constant__)\b", " ", one))
-        if named is not None and named[1] not in SIZES and not re.search(rf"(?<![\w.>]){named[2]}\b(?!\s*\.)", body):
-            out += re.findall(rf"(?<![\w.>])({named[2]}(?:\.\w+)+)\s*[\[+]", body)
+        bare = rf"(?<![\w.])(?<!->){named[2]}\b(?!\s*\.)" if named is not None else ""
+        if named is not None and named[1] not in SIZES and not re.search(bare, body):
+            out += re.findall(rf"(?<![\w.])(?<!->)({named[2]}(?:\.\w+)+)\s*[\[+]", body)
     return list(dict.fromkeys(out))
 
 
@@ -65,7 +66,7 @@ def lends(body: str, name: str, handed: set[str]) -> bool:
     place = rf"\*?\s*\(?\s*{re.escape(name)}\b"
     if any(re.match(place, one) for one in handed) or re.search(rf"&\s*\w+\s*[=({{]\s*{place}", body):
         return True
-    for m in re.finditer(rf"(?<![\w.>]){re.escape(name)}\s*\[", body):
+    for m in re.finditer(rf"(?<![\w.])(?<!->){re.escape(name)}\s*\[", body):
         close = closing(body, m.end())
         if close is None or re.match(r"(?:\s*\.\s*\w+)+\s*\(", body[close + 1 :]):
             return True
@@ -88,7 +89,7 @@ def given(body: str, lines: Sequence[str]) -> set[str]:
 
 def stored(text: str, name: str) -> bool:
     """Whether a text writes to where a pointer leads."""
-    for m in re.finditer(rf"(?<![\w.>]){name}\s*\[", text):
+    for m in re.finditer(rf"(?<![\w.])(?<!->){name}\s*\[", text):
         close = closing(text, m.end())
         if close is None or re.match(rf"(?:\s*\[[^\]]*\])*(?:\s*\.\s*\w+)*{MODIFIED}", text[close + 1 :]):
             return True

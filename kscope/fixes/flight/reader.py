@@ -26,7 +26,7 @@ _DECLARED = re.compile(
 _BROUGHT = re.compile(r"(?:^|[;{}])\s*(?:const\s+)?[A-Za-z_][\w:]*(?:<[\w\s,:]*>)?[\s*&]+(?P<name>[A-Za-z_]\w*)\s*[({]")
 _SET = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=(?!=)(?P<value>[^=;]+);", re.S)
 _WORDS = {"const", "auto", "sizeof", "static_cast", "true", "false", "nullptr", "NULL", "unsigned", "signed", "return"}
-_ARRAY = re.compile(r"(?<![\w.>])([A-Za-z_]\w*(?:\.\w+)*)\s*\[")
+_ARRAY = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*(?:\.\w+)*)\s*\[")
 _STAR = re.compile(
     r"(?:(?<=[(,=?:!<>+\-{;])|^|\breturn)\s*(?P<star>\*)\s*(?:(?P<name>[A-Za-z_]\w*)\b(?!\s*[\[(.\-+])|\()"
 )
@@ -60,7 +60,7 @@ class Reader:
 
     def _lent(self, name: str) -> bool:
         """Whether a loop gives away where a pointer leads."""
-        for m in re.finditer(rf"(?<![\w.>]){name}\s*\[", self.body):
+        for m in re.finditer(rf"(?<![\w.])(?<!->){name}\s*\[", self.body):
             before = self.body[: m.start()]
             if re.search(r"(?:&|\+\+|--)\s*$", before) and not re.search(r"\b__ldg\s*\(\s*&\s*$", before):
                 return True
@@ -72,8 +72,8 @@ class Reader:
             for m in reversed(list(pattern.finditer(rest))):
                 end = m.end() if m.groupdict().get("name") else (closing(rest, m.end()) or m.end())
                 rest = rest[: m.start()] + " " + rest[end:]
-        rest = re.sub(rf"(?<![\w.>]){name}\s*[!=]=\s*(?:NULL|nullptr|0)\b", " ", rest)
-        return re.search(rf"(?<![\w.>]){name}\b(?!\s*\[)", rest) is not None
+        rest = re.sub(rf"(?<![\w.])(?<!->){name}\s*[!=]=\s*(?:NULL|nullptr|0)\b", " ", rest)
+        return re.search(rf"(?<![\w.])(?<!->){name}\b(?!\s*\[)", rest) is not None
 
     def tested(self) -> bool:
         """Whether how long the loop goes on follows from what it goes on by alone."""
@@ -201,7 +201,8 @@ class Reader:
         done: list[tuple[int, int, str]] = []
         for start, end, base in sorted(self._found(text), reverse=True):
             inner = put(text, start, end, [d for d in done if start < d[0] and d[1] <= end])
-            level = self._level(re.sub(rf"^\s*(?:__ldg\s*\(|\*)|(?<![\w.>]){base}\b", " ", inner).replace("&", " "))
+            without = re.sub(rf"^\s*(?:__ldg\s*\(|\*)|(?<![\w.])(?<!->){base}\b", " ", inner)
+            level = self._level(without.replace("&", " "))
             if level is not None and not re.match(r"\s*\(", text[end:]):
                 level = max([level, *(t.level for t in test)])
                 name = self._hold(inner, base, level, test, (span[0] + start, span[0] + end))

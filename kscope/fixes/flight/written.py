@@ -67,7 +67,7 @@ def _stage(one: Rounds, level: int, each: str, by: str) -> str:
     on = [g for g, _ in one.on if g.name in names]
     test = one.head.test
     for go in on:
-        test = re.sub(rf"(?<![\w.>]){go.name}\b", go.next.replace("\\", ""), test)
+        test = re.sub(rf"(?<![\w.])(?<!->){go.name}\b", go.next.replace("\\", ""), test)
     copies = " ".join(f"auto {n} = {n}_now;" for n in names)
     body = nested(needed(one.steps, level, one.head.test), f"{by}    ")
     step = "; ".join(g.text for g in on)

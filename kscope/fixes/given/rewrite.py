@@ -66,7 +66,7 @@ def changed(where: Sequence[Place], change: Callable[[str], str]) -> list[Edit]:
 def calls_of(text: str, name: str) -> list[Call]:
     """Calls of a function by this very name, outermost first."""
     out = []
-    for match in re.finditer(rf"(?<![\w.>]){re.escape(name)}\s*\(", text):
+    for match in re.finditer(rf"(?<![\w.])(?<!->){re.escape(name)}\s*\(", text):
         arguments, depth, start = [], 1, match.end()
         for n in range(match.end(), len(text)):
             c = text[n]

@@ -150,7 +150,7 @@ def _joined(lines: Sequence[str], number: int) -> str:
 
 def uses(lines: Sequence[str], within: range, name: str) -> list[Use]:
     """Every place in a function that names an array, but its declaration."""
-    pattern = re.compile(rf"(?<![\w.>]){re.escape(name)}\b")
+    pattern = re.compile(rf"(?<![\w.])(?<!->){re.escape(name)}\b")
     out = []
     for number in within:
         text = _without_comment(lines[number - 1])
@@ -165,7 +165,7 @@ def uses(lines: Sequence[str], within: range, name: str) -> list[Use]:
 def named_on(lines: Sequence[str], number: int, names: Sequence[str]) -> set[str]:
     """Which of some arrays a line indexes."""
     text = _without_comment(lines[number - 1]) if 0 < number <= len(lines) else ""
-    return {n for n in names if re.search(rf"(?<![\w.>]){re.escape(n)}\s*\[", text)}
+    return {n for n in names if re.search(rf"(?<![\w.])(?<!->){re.escape(n)}\s*\[", text)}
 
 
 def calls(text: str) -> set[str]:

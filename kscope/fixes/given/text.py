@@ -34,7 +34,7 @@ _LOOP = re.compile(
     r"\s*(?=[^;{}]*(?:\+\+|\+=))",
     re.ASCII,
 )
-WRITES = r"(?<![\w.>]){x}\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*{x}\b"
+WRITES = r"(?<![\w.])(?<!->){x}\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*{x}\b"
 """Where a text writes a name, {x}."""
 HEAD = re.compile(r"[;{}]\s*(?:#\s*pragma\s+(?:no)?unroll[^\n]*\n\s*)?$")
 """What a statement of its own stands behind, not that of an `if`."""
@@ -249,7 +249,7 @@ def hidden(code: str, lines: Sequence[str]) -> bool:
 def made_of(t: str, code: str, arrays: Iterable[str]) -> set[str]:
     """Names made of the thread's number, `t` or threadIdx: other threads have other values of them. Not what comes out
     of the elements of some arrays, and what lanes have put together."""
-    bare = re.sub(rf"(?<![\w.>])(?:{'|'.join(arrays)})\s*\[[^][]*\]", "", code)
+    bare = re.sub(rf"(?<![\w.])(?<!->)(?:{'|'.join(arrays)})\s*\[[^][]*\]", "", code)
     made = re.findall(r"(?<![\w.\]])(\w+)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)(?=([^;{}]*))", bare)
     names, together = {t, "threadIdx"}, {name for name, of in made if "__shfl" in of}
     while more := {n for n, of in made if n not in names | together

@@ -67,7 +67,7 @@ def handed_out(kernel: Kernel, table: _Table, block: int) -> tuple[list[Span], s
     code, mine = kernel.text.code, f"{table.name}_of_lane"
     spans: list[Span] = []
     even: set[str] = set()
-    for use in re.finditer(rf"(?<![\w.>]){table.name}\b", code):
+    for use in re.finditer(rf"(?<![\w.])(?<!->){table.name}\b", code):
         opening = re.match(r"\s*\[", code[use.end() :])
         close = closing(code, use.end() + opening.end()) if opening is not None else None
         if opening is None or close is None:

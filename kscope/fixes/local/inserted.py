@@ -177,14 +177,14 @@ def _filled_alike(code: str, one: List, known: dict[str, int]) -> bool:
     name, count = one.keys.name, one.keys.count
     every = [x for x in loops(code) if x.start == "0" and evaluated(x.end, known) == count and "++" in x.step]
     found = 0
-    for use in re.finditer(rf"(?<![\w.>]){name}\s*\[\s*(\w+)\s*\]\s*(?=[-+*/%&|^]?=(?!=)|\+\+|--)", code):
+    for use in re.finditer(rf"(?<![\w.])(?<!->){name}\s*\[\s*(\w+)\s*\]\s*(?=[-+*/%&|^]?=(?!=)|\+\+|--)", code):
         if one.span[0] <= use.start() < one.span[1]:
             continue
         around = any(x.name == use[1] and x.body[0] <= use.start() < x.body[1] for x in every)
         if not around or use.start() > one.span[0] or not _ALIKE.match(code[use.end() :]):
             return False
         found += 1
-    uses = len(re.findall(rf"(?<![\w.>]){name}\s*\[[^][]*\]\s*(?:[-+*/%&|^]?=(?!=)|\+\+|--)",
+    uses = len(re.findall(rf"(?<![\w.])(?<!->){name}\s*\[[^][]*\]\s*(?:[-+*/%&|^]?=(?!=)|\+\+|--)",
                           code[: one.span[0]] + code[one.span[1] :]))  # fmt: skip
     return found == uses == 1
 

@@ -23,7 +23,8 @@ _CHOOSES = ("min", "max", "fminf", "fmaxf")
 def moved_alone(text: str, array: str, kind: str, given: str) -> bool:
     """Whether the elements of an array and what comes from `given` are only compared with each other and moved: then
     the order of keys is all that the code knows of them. text: a block; kind: the array's type."""
-    later = re.findall(rf"(?<![\w.>])([A-Za-z_]\w*)\s*=\s*(?:{array}|{given})\s*\[", text)  # keys, if of their type
+    keys = rf"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*=\s*(?:{array}|{given})\s*\["  # if they are of the array's type
+    later = re.findall(keys, text)
     try:
         return _Moves(array, plain_kind(kind), given, later).clean(Parser(text).body())
     except (Unplayable, ValueError):

@@ -15,7 +15,7 @@ from kscope.fixes.local.unrolled import pragma
 TYPES = ("unsigned long long", "long long", "unsigned int", "unsigned short", "unsigned", "int", "short", "float",
           "double", "uint32_t", "int32_t", "uint64_t", "int64_t", "uint")  # fmt: skip
 _ARRAY = re.compile(rf"(?<![\w,(])({'|'.join(TYPES)})\s+([^;(){{}}]*\[[^;(){{}}]*);", re.ASCII)
-_WRITTEN = r"(?<![\w.>]){0}\s*(?:[-+*/%&|^]?=(?!=)|\+\+|--)|(?:\+\+|--|&)\s*{0}\b"
+_WRITTEN = r"(?<![\w.])(?<!->){0}\s*(?:[-+*/%&|^]?=(?!=)|\+\+|--)|(?:\+\+|--|&)\s*{0}\b"
 _PRAGMA = re.compile(r"#\s*pragma\s+unroll(?P<few>[ \t]*\(?[ \t]*\w+)?[^\n]*\n\s*$")
 
 
@@ -49,7 +49,7 @@ def in_registers(code: str, array: Local, span: tuple[int, int], known: dict[str
         and not written(x.name, code[slice(*x.body)])
     ]  # fmt: skip
     spans: list[Span] = []
-    for use in re.finditer(rf"(?<![\w.>]){array.name}\b", code[array.end :]):
+    for use in re.finditer(rf"(?<![\w.])(?<!->){array.name}\b", code[array.end :]):
         place = array.end + use.start()
         if span[0] <= place < span[1]:
             continue

@@ -79,13 +79,13 @@ def _sorts(code: str, array: Local, known: dict[str, int]) -> Iterator[_Sort]:
 def _counters(code: str, array: Local, start: int, end: int) -> str | None:
     """Declarations of numbers that a loop changes and nobody else uses; None where it changes anything else."""
     inside, found = code[start:end], []
-    names = set(re.findall(r"(?<![\w.>])([A-Za-z_]\w*)\s*(?:[-+*/%&|^]?=(?!=)|\+\+|--)", inside))
+    names = set(re.findall(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*(?:[-+*/%&|^]?=(?!=)|\+\+|--)", inside))
     for name in sorted(names | set(re.findall(r"(?:\+\+|--)\s*([A-Za-z_]\w*)", inside))):
         if re.search(rf"\b(?:{'|'.join(TYPES)}|auto|bool|size_t)\s+(?:[^;(){{}}]*,\s*)?{name}\s*[=;,]", inside):
             continue
         declared = rf"\b({'|'.join(TYPES)})\s+(?:\w+,\s*)*({name}(?:\s*=\s*\d+)?)\s*(?=[;,])"
         made = list(re.finditer(declared, code[:start]))
-        if len(made) != 1 or len(re.findall(rf"(?<![\w.>]){name}\b", code[:start] + code[end:])) != 1:
+        if len(made) != 1 or len(re.findall(rf"(?<![\w.])(?<!->){name}\b", code[:start] + code[end:])) != 1:
             return None
         at = made[0].start()
         if any((statement_end(code, head.start()) or end) >= end for head in _LOOPS.finditer(code, at, start)):

@@ -96,7 +96,7 @@ def chosen(code: str, every: list[Loop], arrays: dict[str, int]) -> dict[int, tu
 
 def _always(inside: str, name: str, counter: str) -> bool:
     """Whether every round uses the array's element of its number: only then no round is beyond the array."""
-    first = re.search(rf"(?<![\w.>]){name}\s*\[\s*{counter}\s*\]", inside)
+    first = re.search(rf"(?<![\w.])(?<!->){name}\s*\[\s*{counter}\s*\]", inside)
     return first is not None and _ASKED.search(inside, 0, first.start()) is None
 
 
@@ -104,7 +104,7 @@ def indices(body: str, counted: set[str]) -> int | None:
     """How many uses local arrays have, all indexed by these counters or by numbers; None where one is not."""
     declared = _declared(body)
     names, sizes = {name for name, _ in declared}, [size.strip() for _, size in declared]
-    found = [m.strip() for name in names for m in re.findall(rf"(?<![\w.>]){name}\s*\[([^]]+)\]", body)]
+    found = [m.strip() for name in names for m in re.findall(rf"(?<![\w.])(?<!->){name}\s*\[([^]]+)\]", body)]
     for size in sizes:
         found.remove(size)
     return len(found) if all(i in counted or i.isdigit() for i in found) else None

@@ -110,7 +110,7 @@ def strided(code: str, threads: int, known: Mapping[str, int], lanes: int = LANE
     whose = {"threadIdx.x": threads, f"threadIdx.x%{lanes}": lanes}.get(plain(t, code))
     spans = [loop.body for loop, *_ in found]
     written = {u[0] for _, uses, *_ in found for u in uses if u[3]}
-    outside = [m for n in written for m in re.finditer(rf"(?<![\w.>]){n}\s*\[", code)
+    outside = [m for n in written for m in re.finditer(rf"(?<![\w.])(?<!->){n}\s*\[", code)
                if not any(a <= m.start() < b for a, b in spans)]  # fmt: skip
     if stride != whose or outside or not _others(code, [loop for loop, *_ in found], t, count, known):
         return None
@@ -122,7 +122,7 @@ def _loops(code: str, kinds: dict[str, str], known: Mapping[str, int]) -> list[_
     the thread's own values would belong to others there."""
     found: list[_Loop] = []
     for loop in loops(code):
-        if not any(re.search(rf"(?<![\w.>]){n}\b", code[slice(*loop.body)]) for n in kinds):
+        if not any(re.search(rf"(?<![\w.])(?<!->){n}\b", code[slice(*loop.body)]) for n in kinds):
             continue
         uses = _uses(code, loop, kinds)
         count = evaluated(loop.end, known)
@@ -143,7 +143,7 @@ def _others(code: str, found: list[Loop], t: str, count: int, known: Mapping[str
     declared = [m.span() for m in _LOCAL.finditer(code)]
     every = loops(code)
     for name in kept:
-        for use in re.finditer(rf"(?<![\w.>]){name}\b", code):
+        for use in re.finditer(rf"(?<![\w.])(?<!->){name}\b", code):
             around = [x for x in every if x.body[0] <= use.start() < x.body[1]]
             if any(a <= use.start() < b for a, b in declared) or any(x in found for x in around):
                 continue
@@ -152,7 +152,7 @@ def _others(code: str, found: list[Loop], t: str, count: int, known: Mapping[str
             (one,) = around
             rest = code[slice(*one.body)]
             for other in kept:
-                rest = re.sub(rf"(?<![\w.>]){other}\s*\[\s*{one.name}\s*\]", "", rest)
+                rest = re.sub(rf"(?<![\w.])(?<!->){other}\s*\[\s*{one.name}\s*\]", "", rest)
             if re.search(rf"\b{one.name}\b|(?<![\w.]){re.escape(t)}\b|\[|\b(?:asm|__shfl\w*)\b", rest):
                 return False
     return True
@@ -166,7 +166,7 @@ def _uses(code: str, loop: Loop, kinds: dict[str, str]) -> Used | None:
     term = rf"{k}\s*\*\s*(\d+)\s*\+\s*(threadIdx\.x|\w+)"
     alias = re.search(rf"\bint\s+(\w+)\s*=\s*{term}\s*;", body)
     places_, out = set(), []
-    for use in re.finditer(r"(?<![\w.>])(\w+)\s*\[([^][]*)\]", body):
+    for use in re.finditer(r"(?<![\w.])(?<!->)(\w+)\s*\[([^][]*)\]", body):
         if use[1] not in kinds:
             continue
         ends = rf"(?:(?P<pre>.+?)\s*\+\s*)?(?:{term}" + (rf"|(?P<c>{alias[1]}))" if alias is not None else ")")
@@ -205,14 +205,14 @@ def _own(code: str, loop: Loop, uses: Used, kinds: Iterable[str]) -> bool:
     rest = "".join(body)
     arrays = _arrays(code)
     for name in arrays:
-        rest = re.sub(rf"(?<![\w.>]){name}\s*\[\s*{loop.name}\s*\]", "", rest)
+        rest = re.sub(rf"(?<![\w.])(?<!->){name}\s*\[\s*{loop.name}\s*\]", "", rest)
     names = {loop.name, *made_of(t, code, kinds)}
     names |= set(re.findall(r"int\s+(\w+)", code[slice(*alias)]) if alias is not None else [])
     named = any(re.search(rf"(?<![\w.]){re.escape(n)}\b", rest) for n in names)
     if named or re.search(r"\b(?:if|break|continue|asm|__shfl\w*)\b", rest):
         return False
     reading, writing = ({u[0] for u in found if u[3] is w} for w in (False, True))
-    indexed = [i for n in arrays for i in re.findall(rf"(?<![\w.>]){n}\s*\[([^][]*)\]", code)]
+    indexed = [i for n in arrays for i in re.findall(rf"(?<![\w.])(?<!->){n}\s*\[([^][]*)\]", code)]
     return not reading & writing and all(re.fullmatch(r"[A-Za-z_]\w*|\d+", i.strip()) for i in indexed)
 
 

@@ -68,8 +68,8 @@ def fixes(asked: Asked) -> list[Fix]:
 
 def _uses(code: str, name: str, fields: dict[str, str]) -> list[re.Match[str]]:
     """Reads of fields, `name[i].field`; none where the name is used in any other way."""
-    uses = list(re.finditer(rf"(?<![\w.>]){name}\s*\[\s*(\w+)\s*\]\s*\.\s*(\w+)", code))
-    if len(re.findall(rf"(?<![\w.>]){name}\b", code)) != len(uses) + 1:
+    uses = list(re.finditer(rf"(?<![\w.])(?<!->){name}\s*\[\s*(\w+)\s*\]\s*\.\s*(\w+)", code))
+    if len(re.findall(rf"(?<![\w.])(?<!->){name}\b", code)) != len(uses) + 1:
         return []
     read = all(u[2] in fields and not code[u.end() : u.end() + 2].strip().startswith("=") for u in uses)
     read = read and not any(re.search(r"(?<!&)&\s*\(?\s*$", code[: u.start()]) for u in uses)  # what lies beside it

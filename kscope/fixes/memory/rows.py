@@ -32,7 +32,7 @@ _ADDED = re.compile(r"(?<![\w.\]])(\w+)\s*\+=")
 _WRITTEN = re.compile(r"(?:<<|>>|[-+*/%&|^])=|(?<![=<>!])=(?!=)|\+\+|--")
 _ELSEWHERE = re.compile(r"\b(?:atomic\w*|break|continue|return|goto|asm|printf)\b|[(,]\s*&\s*\w")
 _DECLARED = re.compile(r"\b(?:float|double|int|unsigned|auto|float2|float4|size_t|long long)\s+(\w+\s*=[^;]*);")
-_CALLED = re.compile(r"(?<![\w.>])([A-Za-z_][\w:]*)\s*(?:<[\w\s,]*>\s*)?\(")
+_CALLED = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_][\w:]*)\s*(?:<[\w\s,]*>\s*)?\(")
 _KEPT = re.compile(  # what a thread leaves behind, but for a store of `name[row] = ..`
     r"\b(?:atomic\w*|goto|asm|printf|gridDim|blockIdx|static)\b|[(,]\s*&\s*\w|(?:[;{})]|\belse)\s*\*[\w\s+*()]*=(?!=)|\]\s*(?:\+\+|--)|/\*|"
     r"\]\s*(?:<<|>>|[-+*/%&|^])=|(?:\.|->)\s*\w+\s*(?:(?:<<|>>|[-+*/%&|^])?=(?!=)|\+\+|--)|"

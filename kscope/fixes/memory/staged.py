@@ -151,7 +151,7 @@ def _arrays(code: str, known: dict[str, int]) -> list[_Array]:
 def _uses(code: str, name: str, m: str, known: dict[str, int]) -> tuple[int, Uses, bool] | None:
     """(words of a record, uses, whether all of them write) of an array that each thread uses in its own record alone"""
     opening, spans, words, writes = code.find("{"), [], set(), set()
-    for use in re.finditer(rf"(?<![\w.>]){name}\b", code[opening:]):
+    for use in re.finditer(rf"(?<![\w.])(?<!->){name}\b", code[opening:]):
         at = opening + use.end()
         inside = re.match(r"\s*\[([^][]*)\]", code[at:])
         one = _USED.match(inside[1]) if inside is not None else None

@@ -16,7 +16,7 @@ from kscope.model.units import counted
 WIDER = {"float": "float", "int": "int", "unsigned": "uint", "unsigned int": "uint", "double": "double"}
 FIELDS = "xyzw"
 _POINTER = re.compile(r"\bconst\s+([\w ]+?)\s*\*\s*(?:__restrict__\s+)?(\w+)\s*(?=[,)])", re.ASCII)
-_USE = re.compile(r"(?<![\w.>])(\w+)\s*\[([^][]+)\]", re.ASCII)
+_USE = re.compile(r"(?<![\w.])(?<!->)(\w+)\s*\[([^][]+)\]", re.ASCII)
 
 
 WORDS = {2: "short", 4: "int", 8: "int2", 16: "int4"}

@@ -121,7 +121,7 @@ def called(kernel: Kernel) -> tuple[str, ...] | None:
     """Functions of the file that the kernel calls; None where one may do more than compute."""
     source = "\n".join(kernel.lines)
     out = []
-    for name in sorted(set(re.findall(r"(?<![\w.>])([A-Za-z_]\w*)\s*\(", kernel.body)) - set(FUNCTIONS)):
+    for name in sorted(set(re.findall(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*\(", kernel.body)) - set(FUNCTIONS)):
         for head in re.finditer(rf"__device__[^;{{}}()]*\b{name}\s*\(", source):
             opened = source.find("{", head.end())
             end = closing(source, opened + 1)

@@ -27,7 +27,7 @@ _STEP = re.compile(r"\+\+\s*(?P<a>\w+)|(?P<b>\w+)\s*\+\+|(?P<c>\w+)\s*\+=\s*1")
 _BREAK = re.compile(r"if\s*\((?P<test>.*)\)\s*\{?\s*break\s*;\s*\}?", re.S)
 _ADDS = re.compile(r"\w+(?:\.\w)?\s*[-+*|&^]?=(?!=)[^;]*;|\w+(?:\.\w)?\s*(?:\+\+|--)\s*;")
 _NEVER = re.compile(r"\?|&&|\|\||\b(?:asm|goto|atomic\w*|__\w*sync\w*|continue|return)\b|\+\+|--|\{")
-_LOAD = re.compile(r"(?<![\w.>])(?P<name>\w+)\s*\[")
+_LOAD = re.compile(r"(?<![\w.])(?<!->)(?P<name>\w+)\s*\[")
 
 
 class Load(Struct, frozen=True):
@@ -186,7 +186,7 @@ def written(one: Walk) -> str:
     each = f"#pragma unroll\nfor (int round_n = 0; round_n < {TIMES}; round_n++)"
 
     def of(text: str, at: str = f"({one.name} + round_n)") -> str:
-        return re.sub(rf"(?<![\w.>]){one.name}\b", at, text)
+        return re.sub(rf"(?<![\w.])(?<!->){one.name}\b", at, text)
 
     def last(text: str) -> str:
         return of(text, "at_n")

@@ -93,7 +93,7 @@ def taken(kernel: Kernel) -> Element | None:
         if found is not None:
             array, own = found["array"], [d.name for s in before for d in declared(s)]
             fits = pointers(kernel).get(array) in _NUMBERS and made[0].kind in WHOLE and not made[0].array
-            alone = len(re.findall(rf"(?<![\w.>]){array}\b", kernel.body)) == 1
+            alone = len(re.findall(rf"(?<![\w.])(?<!->){array}\b", kernel.body)) == 1
             if not fits or not alone or "const" not in kernel.parameters[array] or any(named(x, rest) for x in own):
                 return None
             return structs.replace(one, found=(*before, statement), carried=(made[0],), rest=tuple(all_[n + 1 :]))

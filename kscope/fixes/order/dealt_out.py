@@ -71,7 +71,7 @@ def dealt(one: Walk, apart: Collection[str] = ()) -> list[Load]:
 def lanes_own(code: str) -> set[str]:
     """Names whose values follow from a lane's number, as far as the text tells: playing decides."""
     text, found = re.sub(r"threadIdx\s*\.\s*[yz]|threadIdx\s*\.\s*x\s*(?:/|>>)\s*\w+", "0", code), {"threadIdx"}
-    made = re.findall(r"(?<![\w.>])(\w+)\s*=(?!=)([^;,=]*)", text)
+    made = re.findall(r"(?<![\w.])(?<!->)(\w+)\s*=(?!=)([^;,=]*)", text)
     for _ in made:
         more = {n for n, value in made if any(named(f, value) for f in found)} - found
         if not more:
@@ -94,7 +94,7 @@ class Parts(Struct, frozen=True):
         """A text of the round `index`, whose values the lane `place` has."""
         for x in self.mine:
             text = text.replace(f"{x.kept}[round_n]", f"__shfl_sync(~0u, {x.kept}_{kept}, {place})")
-        return re.sub(rf"(?<![\w.>]){self.one.name}\b", index, text)
+        return re.sub(rf"(?<![\w.])(?<!->){self.one.name}\b", index, text)
 
     def ahead(self, texts: Sequence[str]) -> str:
         index = f"({self.one.name} + first_n + round_n)"
@@ -108,8 +108,8 @@ class Parts(Struct, frozen=True):
 
     def loads(self, index: str) -> str:
         at = f"{index} + lane_n"
-        places = [at if x.at.strip() == self.one.name else re.sub(rf"(?<![\w.>]){self.one.name}\b", f"({at})", x.at)
-                  for x in self.mine]  # fmt: skip
+        own = rf"(?<![\w.])(?<!->){self.one.name}\b"
+        places = [at if x.at.strip() == self.one.name else re.sub(own, f"({at})", x.at) for x in self.mine]
         return " ".join(f"{x.kept}_next = {x.name}[{place}];" for x, place in zip(self.mine, places, strict=True))
 
 

@@ -72,7 +72,7 @@ def element(kernel: Kernel) -> Element | None:
     body = flat(kernel)
     axes = set(re.findall(r"\bblockIdx\s*\.\s*([xyz])", kernel.body))
     given = "|".join(kernel.parameters)
-    moved = rf"(?<![\w.>])(?:{given}){MODIFIED}|(?:\+\+|--)\s*(?:{given})\b"
+    moved = rf"(?<![\w.])(?<!->)(?:{given}){MODIFIED}|(?:\+\+|--)\s*(?:{given})\b"
     if body is None or not axes or MEETS.search(kernel.body) or re.search(moved, kernel.body):
         return None
     text = kernel.body
@@ -129,5 +129,5 @@ def sliced(before: Sequence[str], text: str) -> list[str] | None:
 
 
 def changed_in(name: str, text: str) -> bool:
-    after = rf"(?<![\w.>]){name}\b(?:\s*\[[^\]]*\]|\.\w+)*{MODIFIED}"
+    after = rf"(?<![\w.])(?<!->){name}\b(?:\s*\[[^\]]*\]|\.\w+)*{MODIFIED}"
     return re.search(rf"{after}|(?:\+\+|--|[(,=]\s*&)\s*{name}\b", text) is not None

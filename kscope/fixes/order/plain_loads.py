@@ -96,11 +96,11 @@ def _based(body: str) -> str:
     for match in list(_POINTER.finditer(body)):
         name, rest = match["name"], body[match.end() :]
         fixed = [name, match["base"], *re.findall(r"[A-Za-z_]\w*", match["by"])]
-        uses = len(re.findall(rf"(?<![\w.>]){name}\b", rest))
-        indices = list(re.finditer(rf"(?<![\w.>]){name}\s*\[", rest))
+        uses = len(re.findall(rf"(?<![\w.])(?<!->){name}\b", rest))
+        indices = list(re.finditer(rf"(?<![\w.])(?<!->){name}\s*\[", rest))
         if uses != len(indices) or len(re.findall(rf"\*\s*(?:__restrict__\s+)?{name}\b", body)) != 1:
             continue
-        if any(re.search(rf"(?<![\w.>]){n}{MODIFIED}|(?:\+\+|--|&)\s*{n}\b", rest) for n in fixed):
+        if any(re.search(rf"(?<![\w.])(?<!->){n}{MODIFIED}|(?:\+\+|--|&)\s*{n}\b", rest) for n in fixed):
             continue
         for one in reversed(indices):
             close = closing(rest, one.end())
@@ -139,7 +139,7 @@ def loads_alone(name: str, files: str) -> bool:
 def _own(code: str, at: int) -> str:
     """A name that a loop's rounds give a value, and that nobody else uses, as their own."""
     for kind, name in re.findall(r"(?m)^\s*(int|unsigned|long long|size_t)\s+(\w+)\s*;", code[at:]):
-        uses = list(re.finditer(rf"(?<![\w.>]){name}\b", code))
+        uses = list(re.finditer(rf"(?<![\w.])(?<!->){name}\b", code))
         sets = [m for m in _SET.finditer(code, at) if m["name"] == name]
         if len(sets) != 1 or len(uses) < 3 or uses[1].start() != sets[0].start() or name in sets[0]["value"]:
             continue

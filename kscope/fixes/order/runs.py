@@ -24,7 +24,7 @@ FULL = 0.9  # of what the chip holds at once must be launched (judged)
 KEYS = (9, 1)  # indices that plays draw from: some rows have one, or all of them
 WARP = 32
 _TAKEN = ("key_n", "row_n", "at_n", "place_n", "other_n", "round_n", "block_n", "value_n", "sum_n")
-_LOAD = re.compile(r"(?<![\w.>])(?P<name>\w+)\s*\[(?P<at>[^\[\]]*)\]")
+_LOAD = re.compile(r"(?<![\w.])(?<!->)(?P<name>\w+)\s*\[(?P<at>[^\[\]]*)\]")
 _BLOCK = re.compile(r"\bblockIdx\s*\.\s*x\b")
 _PLACE = re.compile(r"\b(?:threadIdx|blockIdx)\b")
 _INDEX = ("int", "unsigned", "long long", "int64_t", "int32_t", "unsigned int", "uint32_t")
@@ -116,7 +116,7 @@ def _keyed(kernel: Kernel, before: tuple[str, ...], head: str, inside: tuple[str
         return None
     name, place = target[1] or target[3], (target[2] or target[4]).strip()
     needs = sliced((*before, *inside), place)
-    if needs is None or len(re.findall(rf"(?<![\w.>]){name}\b", kernel.body)) != 1:
+    if needs is None or len(re.findall(rf"(?<![\w.])(?<!->){name}\b", kernel.body)) != 1:
         return None
     found = {m[0]: m for part in (*needs, place) for m in _LOAD.finditer(part) if kinds.get(m["name"]) in _INDEX}
     if len(found) != 1:

@@ -152,7 +152,7 @@ def ticket(kernel: Kernel) -> Ticket | None:
 def _bound_to_place(kernel: Kernel) -> bool:
     """Whether threads meet, or change what would be another block's in the next round."""
     given = "|".join(kernel.parameters)
-    moved = rf"(?<![\w.>])(?:{given}){MODIFIED}|(?:\+\+|--)\s*(?:{given})\b"
+    moved = rf"(?<![\w.])(?<!->)(?:{given}){MODIFIED}|(?:\+\+|--)\s*(?:{given})\b"
     words = set(re.findall(r"\w+", kernel.text.code))
     return bool({ROUND, BLOCK, LIST} & words or _MEETS.search(kernel.body) or re.search(moved, kernel.body))
 

@@ -41,7 +41,7 @@ def ended(tail: str, types: str, known: Mapping[str, int]) -> End | None:
         return None
     for n, phase in enumerate(phases):
         for name in set(re.findall(rf"\b(?:{types})\s*\*?\s*(\w+)\s*[=;\[,]", phase)):
-            uses = [re.search(rf"(?<![\w.>]){name}\b", later) for later in phases[n + 1 :]]
+            uses = [re.search(rf"(?<![\w.])(?<!->){name}\b", later) for later in phases[n + 1 :]]
             if any(u and not re.search(rf"\b{types}\s*\*?\s*$", later[: u.start()])
                    for u, later in zip(uses, phases[n + 1 :], strict=True)):  # fmt: skip
                 return None

@@ -22,7 +22,7 @@ SPAN, WIDE, AT, RUN, N = "stretch", "wide", "turn", "extreme_of", "stretch_n"
 LOOKED = "loops over windows in global memory that take extremes"
 _WAYS = re.compile(r"\b(?:break|continue|return|goto|asm|while|switch|atomic\w*|__\w*sync\w*|__shared__)\b")
 _GUARD = re.compile(r"\bif\s*\([^;{}]*\)\s*(?:return\s*;|\{\s*return\s*;\s*\})")
-_NAME = r"(?<![\w.>])[A-Za-z_]\w*"
+_NAME = r"(?<![\w.])(?<!->)[A-Za-z_]\w*"
 _SET = re.compile(rf"({_NAME})\s*=(?!=)")
 _OTHER = re.compile(r"(?:[-+*/%|&^]|<<|>>)=(?!=)|\+\+|--|\]\s*=(?!=)")
 EXTREMES = {"float": ("fmaxf", "fminf"), "double": ("fmax", "fmin"), "int": ("max", "min"), "unsigned": ("max", "min")}

@@ -166,7 +166,7 @@ def _uses(
     meetings = list(re.finditer(_EXCHANGED.format(element=element), code))
     spans: list[Span] = [first, *(s for m in meetings if file and (s := _exchanged(m)))]
     taken = [first[:2], *(d.span for d in found), *(m.span() for m in meetings)]
-    for use in re.finditer(rf"(?<![\w.>]){name}\b", code):
+    for use in re.finditer(rf"(?<![\w.])(?<!->){name}\b", code):
         if any(a <= use.start() < b for a, b in taken):
             continue
         read = _read(code, use.start(), element, file)
@@ -231,8 +231,8 @@ def _words(
         new = []
         for left, equals, right in parts:
             name, read = left.strip(), _READ.match(right.strip())
-            uses = len(re.findall(rf"(?<![\w.>]){name}\b", code)) - 1
-            mine = len(re.findall(rf"(?<![\w.>]){name}\b", inside))
+            uses = len(re.findall(rf"(?<![\w.])(?<!->){name}\b", code)) - 1
+            mine = len(re.findall(rf"(?<![\w.])(?<!->){name}\b", inside))
             if not equals or read is None or uses != mine or bytes_.pointers.get(read["array"]) != m["kind"]:
                 break
             new.append(f"{name} = reinterpret_cast<const {kind}*>({read['array']}){read['index']}")

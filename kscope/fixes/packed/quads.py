@@ -40,7 +40,7 @@ _STORE = re.compile(
 )
 _PLACE = re.compile(rf"^(?:\(\s*(?:\(\s*(?:{_HALVES})\s*\*\s*\)\s*)?(?P<array>\w+)\s*\+(?P<at>.*)\)|"
                     r"\(?\s*&\s*(?P<array2>\w+)\s*\[(?P<at2>.*)\]\s*\)?)$", re.S)  # fmt: skip
-_NAME = r"(?<![\w.>])[A-Za-z_]\w*"
+_NAME = r"(?<![\w.])(?<!->)[A-Za-z_]\w*"
 
 
 class Stored(Struct, frozen=True):
@@ -135,7 +135,7 @@ def _assigned(code: str, at: int) -> int | None:
 def _moves(code: str, one: Stored) -> bool:
     """Whether the counter moves the place by eight elements, and the value by nothing that was made of it before."""
     j = one.loop.name
-    if not re.search(rf"(?<![\w.>]){j}\b", one.value) or one.loop.start != "0" or "++" not in one.loop.step:
+    if not re.search(rf"(?<![\w.])(?<!->){j}\b", one.value) or one.loop.start != "0" or "++" not in one.loop.step:
         return False
     body = code[one.loop.body[0] : one.span[0]]
     made = set(re.findall(rf"\b[A-Za-z_]\w*\s+\*?\s*({_NAME})\s*(?:\[[^][]*\]\s*)*=(?!=)", body))
@@ -155,7 +155,7 @@ def _step(code: str, index: str, j: str) -> int | None:
     text, made = plain(index), _made_of(code, j)
     for _ in range(len(made)):
         for name, value in made.items():
-            text = re.sub(rf"(?<![\w.>]){name}\b", f"({plain(value)})", text)
+            text = re.sub(rf"(?<![\w.])(?<!->){name}\b", f"({plain(value)})", text)
         if len(text) > LONGEST:
             return None
     text = re.sub(r"\b(threadIdx|blockIdx|blockDim|gridDim)\.([xyz])\b", r"\1_\2", text)
@@ -177,7 +177,7 @@ def _made_of(code: str, j: str) -> dict[str, str]:
     for _ in range(3):
         for name, value in set_:
             once = len([n for n, _ in set_ if n == name]) == 1
-            again = re.search(rf"(?<![\w.>]){name}\s*(?:[-+*/]=|\+\+)", code)
+            again = re.search(rf"(?<![\w.])(?<!->){name}\s*(?:[-+*/]=|\+\+)", code)
             if name != j and once and not again and {j, *found} & set(re.findall(_NAME, value)):
                 found[name] = value
     return found
@@ -186,7 +186,7 @@ def _made_of(code: str, j: str) -> dict[str, str]:
 def written(one: Stored) -> str:
     """The store as it will be: in every fourth round, of that and the three that follow."""
     j = one.loop.name
-    value = re.sub(rf"(?<![\w.>]){j}\b", f"({j} + {N})", one.value)
+    value = re.sub(rf"(?<![\w.])(?<!->){j}\b", f"({j} + {N})", one.value)
     return (
         f"if ({j} % {QUAD} == 0) {{\n"
         f"          static_assert(({one.loop.end}) % {QUAD} == 0, \"four rounds at a time\");\n"

@@ -13,12 +13,12 @@ from kscope.fixes.given.text import Loop, loops, plain
 
 WIDEST, MOST = 16, 8  # bytes of an access; results a thread: as many sums and values again in registers (judged)
 VALUES, SUMS, LINE, T, N = "values_of", "sums_of", "line_of", "thread_of", "result_n"
-_NAME = r"(?<![\w.>])[A-Za-z_]\w*"
+_NAME = r"(?<![\w.])(?<!->)[A-Za-z_]\w*"
 _UNROLL = re.compile(r"#\s*pragma\s+unroll[ \t]*\n")
 _SUM = re.compile(r"(?:if\s*\((?P<test>.*)\)\s*)?(?P<sum>\w+)\s*\+=(?P<value>[^;=]*);\s*$", re.S)
 _LOAD = (
     r"(?P<conv>(?:__half2float|__bfloat162float|float)\s*\(\s*|\(\s*float\s*\)\s*)?"
-    r"(?<![\w.>]){name}\s*\[(?P<at>[^][]*)\]"
+    r"(?<![\w.])(?<!->){name}\s*\[(?P<at>[^][]*)\]"
 )
 _CONVERSIONS = re.compile(r"\b(?:__half2float|__bfloat162float|__float2half(?:_rn)?|__float2bfloat16(?:_rn)?)\s*\(")
 _WAYS = re.compile(
@@ -171,7 +171,7 @@ def _shifted(one: Taps, known: Mapping[str, int]) -> Taps | None:
         values = dict(re.findall(rf"({_NAME})\s*=(?!=)\s*([^;,]*)[;,]", one.inside))
         for _ in range(2):
             for name, value in values.items():
-                text = re.sub(rf"(?<![\w.>]){name}\b", f"({value})", text)
+                text = re.sub(rf"(?<![\w.])(?<!->){name}\b", f"({value})", text)
         text = re.sub(r"\b(\w+Idx|\w+Dim)\s*\.\s*(\w)", r"\1_\2", plain(text))
         names = set(re.findall(_NAME, text))
         return evaluated(text, {**dict.fromkeys(names, 0), **known, one.own: own, one.counter: counter})
@@ -189,7 +189,7 @@ def _shifted(one: Taps, known: Mapping[str, int]) -> Taps | None:
 
 
 def _at(text: str, name: str, value: str) -> str:
-    return re.sub(rf"(?<![\w.>]){name}\b", value, text)
+    return re.sub(rf"(?<![\w.])(?<!->){name}\b", value, text)
 
 
 def _terms(test: str) -> list[str]:

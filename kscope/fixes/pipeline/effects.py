@@ -12,7 +12,7 @@ from kscope.fixes.given.text import closing
 CHANGED = re.compile(r"(?<![\w.\]])(\w+)\s*(?:(?:[-+*/|&^%]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*(\w+)")
 _ELEMENT = re.compile(r"(?<![\w.])(\w+)\s*(?:\[[^][]*\]\s*)+(?:\.\w+\s*)?(?:(?:[-+*/|&^%]|<<|>>)?=(?!=)|\+\+|--)")
 _ADDRESS = re.compile(r"(?:[(,=]|\breturn\b)\s*&\s*(\w+)")
-_METHOD = re.compile(r"(?<![\w.>])(\w+)(?:\s*\[[^][]*\])*\s*(?:\.|->)\s*\w+\s*\(")
+_METHOD = re.compile(r"(?<![\w.])(?<!->)(\w+)(?:\s*\[[^][]*\])*\s*(?:\.|->)\s*\w+\s*\(")
 _WRITTEN = re.compile(r'"[=+]&?\w+"\s*\(\s*(\w+)')
 _OWN = re.compile(r"\b(?!else\b|do\b|return\b)[A-Za-z_]\w*(?:\s+|\s*[*&]\s*)(\w+)\s*=(?!=)")
 _CALL = re.compile(r"(?<![\w.:>])((?:\w+::)*[A-Za-z_]\w*)\s*(?:<[\w, ]*>)?\s*\(")

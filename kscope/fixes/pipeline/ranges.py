@@ -84,7 +84,7 @@ class Ranges:
                 raise Unplayable(name)
             low = self._of(Parser(loop.start).comma(), loop.span[0], {}, deep + 1)[0]
             return low, max(low, self._of(Parser(loop.end).comma(), loop.span[0], {}, deep + 1)[1] - 1)
-        made = list(re.finditer(rf"(?<![\w.>]){name}\s*=(?!=)", self.code))
+        made = list(re.finditer(rf"(?<![\w.])(?<!->){name}\s*=(?!=)", self.code))
         if not made and name in self.known:
             return self.known[name], self.known[name]
         if len(made) != 1 or made[0].start() > at or self._changes(name, self.code) > 1:
@@ -101,7 +101,7 @@ class Ranges:
 
     @staticmethod
     def _changes(name: str, text: str) -> int:
-        after = rf"(?<![\w.>]){name}\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)"
+        after = rf"(?<![\w.])(?<!->){name}\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)"
         return len(re.findall(rf"{after}|(?:\+\+|--)\s*{name}\b|[(,=]\s*&\s*{name}\b", text))
 
 

@@ -127,11 +127,11 @@ def _uses(body: str, name: str, kind: str) -> list[tuple[int, int, str]] | None:
     setting = rf"\bconst\s+{kind}\s*\*\s*(?:const\s+)?(?:__restrict__\s+)?(\w+)\s*=\s*"
     for m in re.finditer(rf"{setting}(?:{name}\s*\+\s*([^;,]+)|&\s*{name}\s*\[([^][]+)\])\s*;", body):
         mine = _uses(body[m.end() :], m[1], kind)
-        if not mine or re.search(rf"(?<![\w.>]){m[1]}\b", body[: m.start(1)]):
+        if not mine or re.search(rf"(?<![\w.])(?<!->){m[1]}\b", body[: m.start(1)]):
             return None
         out += [(m.end() + s, m.end() + e, f"{m[2] or m[3]} + {index}") for s, e, index in mine]
         at.append(m.span())
-    for use in re.finditer(rf"(?<![\w.>]){name}\b", body):
+    for use in re.finditer(rf"(?<![\w.])(?<!->){name}\b", body):
         if any(start <= use.start() < end for start, end in at):
             continue
         inside = re.match(r"\s*\[([^][]*)\]", body[use.end() :])

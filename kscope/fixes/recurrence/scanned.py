@@ -174,7 +174,7 @@ def _read(found: Walk, *, free: bool) -> list[Span] | None:
         return None
     kind = "" if made["kind"] == "int" else f"({made['kind']})"
     put: list[Span] = []
-    for m in re.finditer(rf"(?<![\w.>]){re.escape(place)}(?!\s*\[)(?!\w)", text):
+    for m in re.finditer(rf"(?<![\w.])(?<!->){re.escape(place)}(?!\s*\[)(?!\w)", text):
         whole = re.search(r"\b(?:int|unsigned)\s+\w+\s*=\s*$", text[: m.start()]) and re.match(r"\s*;", text[m.end() :])
         put.append((start + m.start(), start + m.end(), f"{'' if whole else kind}found_n"))
     if not put or not free:
@@ -204,7 +204,7 @@ def _apart(fn: Function, first: str, then: str, place: str) -> bool:
     writes to none."""
     made = [m[1] for m in re.finditer(r"__shared__\s([^;]*);", fn.body)]
     shared = {n for one in made for n in re.findall(r"(\w+)\s*(?=[\[,]|$)", one)}
-    uses = re.sub(rf"(?<![\w.>]){re.escape(place)}(?!\s*\[)(?!\w)", " ", first)
+    uses = re.sub(rf"(?<![\w.])(?<!->){re.escape(place)}(?!\s*\[)(?!\w)", " ", first)
     read = {n for n in shared if re.search(rf"\b{n}\b", uses)}
     written = any(re.search(rf"\b{n}\b[^;=<>!]*[^=<>!]=(?!=)|&\s*{n}\b", uses) for n in read)
     pointed = re.search(rf"[&*]\s*\w+\s*=[^=;]*\b(?:{'|'.join(shared)})\b", fn.body) if shared else None

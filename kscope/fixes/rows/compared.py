@@ -138,7 +138,7 @@ def arrayed(body: str) -> str:
         for part in m[1].split(","):
             if re.fullmatch(r"\s*\w+\s*", part):
                 name = part.strip()
-                body = re.sub(rf"(?<![\w.>]){name}\b", f"{name}[0]", body)
+                body = re.sub(rf"(?<![\w.])(?<!->){name}\b", f"{name}[0]", body)
                 body = re.sub(rf"(__shared__[^;]*\b{name})\[0\]", r"\1[1]", body)
     return body
 

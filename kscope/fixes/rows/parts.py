@@ -178,6 +178,6 @@ def in_parts(fn: Function, block: int, rows: int) -> str | None:
     out = []
     for line in body.split("\n"):
         shared = line.strip().startswith("__shared__")
-        out.append(line if shared else re.sub(rf"(?<![\w.>])({'|'.join(names)})\b", r"\1[threadIdx.y]", line))
+        out.append(line if shared else re.sub(rf"(?<![\w.])(?<!->)({'|'.join(names)})\b", r"\1[threadIdx.y]", line))
     head = f"{{\n  const unsigned {ROW} = blockIdx.x * {rows} + threadIdx.y;\n"
     return code[: fn.opened] + head + "\n".join(out) + "}"

@@ -161,7 +161,7 @@ def _shared(fn: Function, block: int, lanes: int, rows: int, known: Mapping[str,
             at += len(part) + 1
     if not names or fn.code.count("__shared__") != len(declared):
         return None
-    for m in re.finditer(rf"(?<![\w.>])(?:{'|'.join(names)})\b", fn.code):
+    for m in re.finditer(rf"(?<![\w.])(?<!->)(?:{'|'.join(names)})\b", fn.code):
         if m.start() > fn.opened and not any(a <= m.start() < b for a, b in declared):
             out.append((*m.span(), f"{m[0]}[threadIdx.y]"))
     return out

@@ -194,14 +194,14 @@ def _follows(code: str, run: list[Part], one: Part) -> bool:
         return False
     names = re.findall(r"[A-Za-z_]\w*", one.at)
     made = any(changed(between, n) or re.search(rf"\b{n}\s*=(?!=)", between) for n in names)
-    again = re.search(rf"(?<![\w.>]){one.name}\b", between) is not None
+    again = re.search(rf"(?<![\w.])(?<!->){one.name}\b", between) is not None
     return not made and not again and (not one.field or one.word == last.word)
 
 
 def _whole(code: str, run: list[Part], kind: str) -> bool:
     """Whether such stores are of all words of a record, as far as the text tells, none made of what is stored."""
     values = " ".join(code[x.place[1] : x.end] for x in run)
-    if not 1 < len(run) <= LONGEST or re.search(rf"(?<![\w.>]){run[0].name}\b", values):
+    if not 1 < len(run) <= LONGEST or re.search(rf"(?<![\w.])(?<!->){run[0].name}\b", values):
         return False
     if not run[0].field:
         return sorted(x.word for x in run) == list(range(len(run)))

@@ -40,7 +40,7 @@ template <class T> __device__ __forceinline__ T load_whole(const T* from) {{
   for (int p = 0; p < SIZE / BYTES; p++) both.pieces[p] = reinterpret_cast<const Piece*>(from)[p];
   return both.whole;
 }}""", "Load")
-_USED = re.compile(r"(?<![\w.>])([A-Za-z_]\w*)\s*\[")
+_USED = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*\[")
 
 
 class Whole(Struct, frozen=True):
@@ -128,7 +128,7 @@ def _reads(setting: Setting, text: Text) -> Iterator[_Read]:
         number = text.first + text.code.count("\n", 0, one.span[0])
         line = text.code.split("\n")[number - text.first]
         alone = sum(text.first + text.code.count("\n", 0, x.span[0]) == number for x in every) == 1
-        alone = alone and len(re.findall(rf"(?<![\w.>]){one.name}\s*\[", line)) == 1
+        alone = alone and len(re.findall(rf"(?<![\w.])(?<!->){one.name}\s*\[", line)) == 1
         loads = [i for i in here if (text.file, number) in setting.sites(i)[:1]] if alone else []
         runs = side_by_side(setting.code, loads)
         sizes = {sum(code.classes[i].bytes for i in run) for run in runs}

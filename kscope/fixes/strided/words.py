@@ -95,7 +95,7 @@ def words(code: str) -> list[Words]:
 
 
 def _uses(code: str, opened: int, known: Mapping[str, object]) -> Iterator[_Use]:
-    for match in re.compile(r"(?<![\w.>])([A-Za-z_]\w*)\s*\[").finditer(code, opened):
+    for match in re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*\[").finditer(code, opened):
         close = closing(code, match.end())
         if match[1] in known and close is not None:
             index = code[match.end() : close].strip()
@@ -124,7 +124,7 @@ def _together(
     several = len(list(split_declarators(code[head : spans[-1][1]]))) > 1
     if _STORES.search(code[begin:head]) or stores > 1 or (stores and several):
         return None
-    given = any(re.search(rf"(?<![\w.>]){name}\b\s*(?:[^\[\s]|$)", piece) for name in writable)
+    given = any(re.search(rf"(?<![\w.])(?<!->){name}\b\s*(?:[^\[\s]|$)", piece) for name in writable)
     return None if given else begin
 
 
@@ -139,7 +139,7 @@ def _deep(piece: str) -> bool:
 def _moves(piece: str, index: str) -> bool:
     """Whether what an index is made of changes, or is made, on the way."""
     return any(changed(piece, name) or re.search(rf"\b{name}\s*=(?!=)", piece)
-               for name in re.findall(r"(?<![\w.>])[A-Za-z_]\w*", index))  # fmt: skip
+               for name in re.findall(r"(?<![\w.])(?<!->)[A-Za-z_]\w*", index))  # fmt: skip
 
 
 class _Read(Struct, frozen=True):

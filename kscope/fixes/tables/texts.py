@@ -88,7 +88,8 @@ def added(kernel: Kernel, types: Mapping[str, str]) -> list[Add]:
             return []
         out.append(one)
     named = {a.name: a.function for a in out}
-    alone = all(len(re.findall(rf"(?<![\w.>]){n}\b", kernel.body)) == sum(a.name == n for a in out) for n in named)
+    uses = {n: len(re.findall(rf"(?<![\w.])(?<!->){n}\b", kernel.body)) for n in named}
+    alone = all(uses[n] == sum(a.name == n for a in out) for n in named)
     words = {BLOCK, AT, PLACE, *(f"{n}_block" for n in named)} & set(re.findall(r"\w+", code))
     return out if alone and not words and all(a.function == named[a.name] for a in out) else []
 
@@ -128,7 +129,7 @@ def turns(kernel: Kernel) -> bool:
     plainly = len(re.findall(r"\breturn\s*;", kernel.body)) == len(returns)
     inside = any(a <= at < b for at in returns for a, b in around)
     written = any(
-        re.search(rf"(?<![\w.>]){p}{MODIFIED}|(?:\+\+|--)\s*{p}\b", kernel.body) if "*" in kind
+        re.search(rf"(?<![\w.])(?<!->){p}{MODIFIED}|(?:\+\+|--)\s*{p}\b", kernel.body) if "*" in kind
         else changed(kernel.body, p) for p, kind in kernel.parameters.items()
     )  # fmt: skip
     return plainly and not inside and not written

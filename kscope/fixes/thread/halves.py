@@ -125,7 +125,7 @@ class _Sorts:
             return True
         if not declared:
             self.loading.append(part)
-            return not any(re.search(rf"(?<![\w.>]){p}{MODIFIED}", part) for p in self.parameters)
+            return not any(re.search(rf"(?<![\w.])(?<!->){p}{MODIFIED}", part) for p in self.parameters)
         names = brought(part)
         fixed = all(changed(self.body, n) <= 1 for n in names)
         if not of_thread:
@@ -186,7 +186,7 @@ def writes_elsewhere(making: Sequence[str], made: set[str], parameters: Mapping[
     """Whether what makes a result changes anything but what it has brought up itself."""
     text = " ".join(making)
     local = set(re.findall(r"\b(?:int|unsigned|float)\s+(\w+)\s*[=;,\[]", text)) | made
-    targets = re.findall(rf"(?<![\w.>])(\w+)(?:\s*\[[^\]]*\])*(?:\s*\.\s*\w+)?{MODIFIED}", text)
+    targets = re.findall(rf"(?<![\w.])(?<!->)(\w+)(?:\s*\[[^\]]*\])*(?:\s*\.\s*\w+)?{MODIFIED}", text)
     targets += re.findall(r"(?:\+\+|--)\s*(\w+)", text)
     deref = re.search(rf"(?:[;{{}})]|^)\s*\*\s*\(?\w+[^;=]*\)?{MODIFIED}|\){MODIFIED}", text)
     return bool(set(targets) - local) or deref is not None or any(t in parameters for t in targets)
@@ -227,7 +227,7 @@ def window(one: Halves) -> Window | None:
 
 def _spots(one: Halves, number: int, part: str) -> list[_Spot] | None:
     out, loops = [], _around(part, one.places)
-    for use in re.finditer(rf"(?<![\w.>]){one.tile}\b\s*(\[?)", part):
+    for use in re.finditer(rf"(?<![\w.])(?<!->){one.tile}\b\s*(\[?)", part):
         close = closing(part, use.end()) if use[1] else None
         found = linear(part[use.end() : close], one.places) if close is not None else None
         ranges = {name: r for (a, b), name, r in loops if a <= use.start() < b}

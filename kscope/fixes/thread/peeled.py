@@ -150,7 +150,7 @@ class _Use(Struct, frozen=True):
 def _uses(body: str, counter: str, parts: list[tuple[int, int]]) -> list[_Use]:
     """What a body indexes by the counter; nothing where it does so in another way, or under a condition."""
     out = []
-    for m in re.finditer(r"(?<![\w.>])([A-Za-z_]\w*)\s*\[", body):
+    for m in re.finditer(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*\[", body):
         close = closing(body, m.end())
         index = body[m.end() : close].strip() if close is not None else counter
         if not re.search(rf"(?<![\w.]){counter}\b", index):

@@ -124,7 +124,7 @@ def _own(setting: Setting, text: Text, threads: int) -> _Own | None:
     row = evaluated(one[3], known)
     if row is None or row < 2 or row % 2 or array.numbers[0] != row * threads or array.element != 4:
         return None
-    bare = re.findall(rf"(?<![\w.>]){one[1]}\b(?!\s*\[)|(?<![\w.>]){array.name}\b(?!\s*\[)", code)
+    bare = re.findall(rf"(?<![\w.])(?<!->){one[1]}\b(?!\s*\[)|(?<![\w.])(?<!->){array.name}\b(?!\s*\[)", code)
     if len(bare) != 2:  # the two names of the declaration; anywhere else the pointer may go elsewhere
         return None
     layout = Columns(row, threads, array.element)
@@ -234,7 +234,7 @@ def _alone(setting: Setting, text: Text, own: _Own) -> bool:
     to tell the column."""
     code, lines = text.code, setting.lines(text.file)
     known = constants(lines) | arguments(setting, lines, text)
-    used = re.findall(rf"(?<![\w.>]){own.mine}\s*\[([^][]*)\]", code)
+    used = re.findall(rf"(?<![\w.])(?<!->){own.mine}\s*\[([^][]*)\]", code)
     ends = [most(index, known, code) for index in used]
     return bool(ends) and all(end is not None and end < own.layout.row for end in ends)
 
@@ -245,7 +245,7 @@ def _spans(code: str, own: _Own, alone: bool) -> list[Span]:
     declared = re.search(rf"__shared__[^;]*\b{own.array}\s*\[[^;]*;", code)
     row = own.layout.row
     for name in (own.array, own.mine):
-        for use in re.finditer(rf"(?<![\w.>]){name}\s*\[([^][]*)\]", code):
+        for use in re.finditer(rf"(?<![\w.])(?<!->){name}\s*\[([^][]*)\]", code):
             inside = any(a <= use.start() < b for a, b in kept)
             if inside or (declared is not None and declared.start() <= use.start() < declared.end()):
                 continue

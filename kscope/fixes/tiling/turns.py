@@ -172,4 +172,4 @@ def _within(code: str, one: Turn, rest: str, opened: int, plainly: Callable[[str
     own = re.match(rf"for\s*\(\s*{_KIND}\s", code[slice(*one.whole)]) is not None
     given = set(re.findall(r"\w+", code[:opened]))
     names = walk.changed if own else walk.changed | {one.name}
-    return all(len(re.findall(rf"(?<![\w.>]){n}\b", rest)) <= (n not in given) for n in names)
+    return all(len(re.findall(rf"(?<![\w.])(?<!->){n}\b", rest)) <= (n not in given) for n in names)

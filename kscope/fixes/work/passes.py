@@ -22,7 +22,7 @@ TRIED = 3  # block sizes that the places of a row are played for
 _WRITTEN = re.compile(r"(\w+)\s*(?:(?<![=!<>+*/-])[-+*/|&^]?=(?!=)|\+\+|--)")
 _FLOW = re.compile(r"\b(?:break|continue|return|goto|while|switch|asm)\b|#")
 _PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+unroll[^\n]*\n\s*$")
-_USE = re.compile(r"(?<![\w.>])(?P<name>\w+)\s*\[(?P<at>[^][;=]*)\]")
+_USE = re.compile(r"(?<![\w.])(?<!->)(?P<name>\w+)\s*\[(?P<at>[^][;=]*)\]")
 
 
 class _Passes(Struct, frozen=True):
@@ -129,7 +129,7 @@ def _same(code: str, mine: Sequence[Loop], match: re.Match[str], end: str) -> _P
         uses.append(tuple(spans))
     names = {*re.findall(r"[A-Za-z_]\w*", f"{index} {end}"), name}
     changed = {m[1] for m in _WRITTEN.finditer(code, first.span[0])} - {x.name for x in mine}
-    stored = re.search(rf"(?<![\w.>]){name}\s*\[[^;]*?\]\s*[-+*/|&^]?=(?!=)|&\s*{name}\b", code)
+    stored = re.search(rf"(?<![\w.])(?<!->){name}\s*\[[^;]*?\]\s*[-+*/|&^]?=(?!=)|&\s*{name}\b", code)
     counters = any(x.name in {m[1] for m in _WRITTEN.finditer(code, *x.body)} for x in mine)
     if not all(uses) or names & changed or stored is not None or counters:
         return None
