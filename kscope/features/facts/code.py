@@ -51,7 +51,9 @@ class CodeFacts:
 def alike(code: Listing, block: tuple[int, int, int]) -> CodeFacts:
     """The facts of one launch, which those that ran each instruction as often, with blocks of this shape, share."""
     known, key = _alike(code.structure), (tuple(code.executed), block)
-    facts = known.pop(key, None) or CodeFacts(Ran(code.structure, key[0]), block)
+    facts = known.pop(key, None)
+    if facts is None or not facts.lanes.renewed():
+        facts = CodeFacts(Ran(code.structure, key[0]), block)
     known[key] = facts
     if len(known) > KEEP:
         del known[next(iter(known))]
@@ -131,6 +133,10 @@ class LaneFacts:
     def inside(self) -> Walks:
         """The same of threads whose indices no border clamps."""
         return Walks(self._code, self._shape, interior=True)
+
+    def renewed(self) -> bool:
+        """See `Lanes.renewed`, of all that is asked one by one."""
+        return self.strides.renewed() and self.inside.renewed() and self._plain.renewed()
 
     @cached_property
     def _plain(self) -> Lanes:

@@ -35,6 +35,11 @@ class Walks:
         self._beside: dict[str, list[Lanes]] = {}
         self._last: list[Lanes] = []
 
+    def renewed(self) -> bool:
+        """See `Lanes.renewed`."""
+        every = (self._here, self._last, *self._later.values(), *self._beside.values())
+        return all(world.renewed() for worlds in every for world in worlds)
+
     def steps(self, index: int) -> list[int]:
         """Bytes by which an access moves in one round of its innermost loop, under each assumption: the same for all
         lanes, or not listed. Empty outside loops and where the code does not tell."""

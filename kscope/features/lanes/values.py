@@ -40,6 +40,12 @@ class Lanes:
         self._depth = self._steps = 0
         self._cut = False  # something was called unknown since it was set that may be known elsewhere
 
+    def renewed(self) -> bool:
+        """Give another launch a whole budget. False where this one's was spent: what is unknown for want of it alone
+        may be known to the other."""
+        spent, self._steps = self._steps > BUDGET, 0
+        return not spent
+
     def anew(self) -> Lanes:
         """The same with its whole budget: what was found for one question is known to the next."""
         self._steps = 0

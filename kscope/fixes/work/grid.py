@@ -27,7 +27,7 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 
 LARGER = (256, 512, 1024)  # threads of a block that is proposed in place of a smaller one
 WARP = 32
-ONCE = 1.5  # rounds, below which a loop over the grid is no loop: threads have one element or none
+ONCE = 1.5  # rounds, below which a loop over the grid is no loop: threads have one element or none (judged)
 MOST_MORE = 0.1  # of the instructions, that more blocks may add by what each does once (judged)
 _POSITION = re.compile(r"\b(?:blockIdx|gridDim)\b")
 _NAMED = re.compile(r"\b[A-Za-z_][\w ]*\s(?P<name>\w+)\s*=\s*[^;=,{}]*\b(?:blockIdx|gridDim)\.x\b[^;,{}]*;")

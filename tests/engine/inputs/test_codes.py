@@ -12,8 +12,11 @@ from kscope.engine.inputs import codes
 from kscope.engine.inputs.codes import Codes
 from kscope.engine.kernels.kernel import analyze_kernel
 from kscope.engine.run import analyze_paths
+from kscope.features.facts import Facts
+from kscope.features.lanes import values
 from kscope.features.sass.listing import Structure
 from kscope.model.contract.detail import Detail, KernelDetail
+from kscope.model.kernel import Kernel
 from kscope.parsers.files import ncu_images
 from kscope.parsers.ncu import worker
 from kscope.parsers.ncu.kernels import read_kernels, to_kernel
@@ -77,6 +80,31 @@ def test_launches_of_one_function(report: Callable[[str], Path], tmp_path: Path)
         assert details[0].code is not None and msgspec.json.encode(details[0]) == msgspec.json.encode(details[1])
         found.append(structure)
     assert found[0] is found[2] is not found[1]
+
+
+def test_launches_that_ran_alike_share_what_no_budget_cut_short(
+    kernel: Callable[[str], Kernel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = kernel("bank_conflict.slow")
+    assert one.program is not None
+    structure = Structure(one.program)
+
+    def launched(*, rounds: float = 1.0) -> Facts:
+        assert one.counters is not None
+        columns = {n: [rounds * x for x in c] if n == "inst_executed" else c for n, c in one.counters.by_name.items()}
+        counters = msgspec.structs.replace(one.counters, by_name=columns)
+        return Facts(msgspec.structs.replace(one, counters=counters), structure)
+
+    first = launched()
+    load = next(i for i, op in enumerate(structure.classes) if op.space == "global" and op.access == "load")
+    steps = first.lanes.strides.here(load)
+    assert steps and launched().patterns is first.patterns and launched().lanes.strides is first.lanes.strides
+    assert launched(rounds=2.0).patterns is not first.patterns
+    other = msgspec.structs.replace(one, launch=msgspec.structs.replace(one.launch, block=(64, 1, 1)))
+    assert Facts(other, structure).lanes is not first.lanes
+    monkeypatch.setattr(values, "BUDGET", 0)
+    cut = launched(rounds=3.0)
+    assert cut.lanes.strides.here(load) != steps and launched(rounds=3.0).lanes is not cut.lanes
 
 
 def test_packed_reports_in_a_row() -> None:
