@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
@@ -20,6 +20,10 @@ AHEAD = 3  # inputs under way for each process: one it works on, and no waiting 
 TRIES = 2  # processes that an input may end before it is refused
 FRESH = 400  # inputs after which a process is replaced: what native libraries never give back goes with it
 CONNECT = 30.0  # seconds to reach a cluster
+# Seconds in which a cluster may be without any worker, longer than most take to start some; judged. Dask's nannies do
+# not start a worker again that ends in its first moments, and a task without a worker waits for ever.
+WORKERLESS = 300.0
+PULSE = 2.0  # seconds between two questions whether there are workers
 
 Result = tuple[int, "Outcome | KscopeError"]
 Numbered = Sequence[tuple[int, Source]]
@@ -100,14 +104,14 @@ def by_cluster(tasks: Numbered, address: str, function: Look = look) -> Iterator
     cluster). Inputs and kscope must be within its workers' reach. Raises KscopeError where it cannot be reached."""
     kind, _, rest = address.partition("://")
     if kind in ("dask", "dask+tls"):
-        return _by_dask(tasks, f"{'tls' if kind.endswith('tls') else 'tcp'}://{rest}", function)
+        return _by_dask(tasks, f"{'tls' if kind.endswith('tls') else 'tcp'}://{rest}", address, function)
     if kind == "ray":
         return _by_ray(tasks, rest, function)
     hint = "dask://HOST:PORT or ray://HOST:PORT"
     raise KscopeError("usage", f"{address}: no cluster that kscope knows", hint, EXIT_USAGE)
 
 
-def _by_dask(tasks: Numbered, address: str, function: Look) -> Iterator[Result]:
+def _by_dask(tasks: Numbered, address: str, named: str, function: Look) -> Iterator[Result]:
     distributed = needed("distributed")
     try:
         client = distributed.Client(address, timeout=CONNECT, set_as_default=False)
@@ -129,20 +133,49 @@ def _by_dask(tasks: Numbered, address: str, function: Look) -> Iterator[Result]:
                 future = submit(task)
                 under_way[future] = task
                 done.add(future)
+            _until(done.has_ready, client, named)
             future = next(done)
             task = under_way.pop(future)
             try:
-                yield task[0], future.result()
+                yield task[0], _dask_result(future, named)
             except distributed.KilledWorker:  # the scheduler blames all that a worker had before it when it ended
                 suspects.append(task)
             future.release()
         for task in suspects:  # with nothing beside it: which one ends its worker is seen alone
             future = submit(task)
+            _until(future.done, client, named)
             try:
-                yield task[0], future.result()
+                yield task[0], _dask_result(future, named)
             except distributed.KilledWorker:
                 yield task[0], died(task[1])
             future.release()
+
+
+def _dask_result(future: Any, named: str) -> Outcome:
+    """Raises KscopeError where the connection is lost, and KilledWorker."""
+    try:
+        result: Outcome = future.result()
+    except CancelledError as error:  # what is under way when the scheduler ends
+        raise _lost(named, error) from None
+    return result
+
+
+def _until(ready: Callable[[], bool], client: Any, named: str) -> None:
+    """Wait, as long as there is a worker. Raises KscopeError where there is none for too long, or no scheduler."""
+    asked = seen = time.monotonic()
+    while not ready():
+        time.sleep(0.01)
+        now = time.monotonic()
+        if now - asked < PULSE:
+            continue
+        asked = now
+        try:
+            seen = now if client.nthreads() else seen
+        except (OSError, TimeoutError, ValueError, CancelledError) as error:
+            raise _lost(named, error) from None
+        if now - seen > WORKERLESS:
+            raise KscopeError("no-workers", f"{named}: the cluster has had no worker for {now - seen:.0f} s",
+                              "start workers, and give the same command again: what is done is kept")  # fmt: skip
 
 
 def _by_ray(tasks: Numbered, address: str, function: Look) -> Iterator[Result]:
@@ -172,6 +205,11 @@ def _by_ray(tasks: Numbered, address: str, function: Look) -> Iterator[Result]:
     finally:
         if started:
             ray.shutdown()
+
+
+def _lost(named: str, error: BaseException) -> KscopeError:
+    return KscopeError("no-cluster", f"{named}: the connection is lost ({type(error).__name__})",
+                       "start it, and give the same command again: what is done is kept")  # fmt: skip
 
 
 def _unreachable(address: str, error: BaseException) -> KscopeError:

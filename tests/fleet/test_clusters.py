@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,6 +25,7 @@ def deadly(source: Source, victim: str, mark: str) -> Outcome:
     if victim in source.url and (not mark or not os.path.exists(mark)):
         if mark:
             Path(mark).touch()
+        time.sleep(1.0)  # a worker that ends before Dask's nanny has seen it start is not started again
         os.kill(os.getpid(), signal.SIGKILL)
     return look(source)
 
@@ -81,3 +83,29 @@ def test_a_cluster_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mapping, "CONNECT", 1.0)
     with pytest.raises(KscopeError, match="cannot be reached"):
         list(mapping.by_cluster([(0, Source("a", "a", "", 0))], "dask://127.0.0.1:1"))
+
+
+def slow(source: Source) -> Outcome:
+    time.sleep(4.0 if source.url == "last" else 0.0)
+    return look(source)
+
+
+@pytest.mark.parametrize("left_by", ["workers", "scheduler"])
+def test_a_cluster_that_is_left(left_by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error after what was done, and no waiting for ever."""
+    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
+    for name, seconds in (("WORKERLESS", 1.0), ("PULSE", 0.1), ("CONNECT", 1.0)):
+        monkeypatch.setattr(mapping, name, seconds)
+    tasks = [(number, Source(name, name, "", 0)) for number, name in enumerate(("one", "two", "last"))]
+    quick = dask.config.set({"distributed.comm.timeouts.connect": "1s"})  # its own close asks the scheduler, too
+    with quick, distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp://", dashboard_address=None, memory_limit=0
+    ) as cluster:
+        found = mapping.by_cluster(tasks, cluster.scheduler_address.replace("tcp://", "dask://"), slow)
+        assert sorted([next(found)[0], next(found)[0]]) == [0, 1]
+        if left_by == "workers":
+            cluster.scale(0)
+        else:
+            cluster.sync(cluster.scheduler.close)
+        with pytest.raises(KscopeError, match="has had no worker" if left_by == "workers" else "connection is lost"):
+            list(found)
