@@ -66,7 +66,7 @@ def _change(fix: Fix) -> list[str]:
     told = [fixes.figures(fix), fixes.cost(fix)]
     lines = [f"+{text}" for text in fix.code.splitlines()]
     for edit in fix.edits:
-        lines += [f"-{edit.was}", *(f"+{text}" for text in edit.becomes.splitlines())]
+        lines += [sign + text for sign, text in fixes.signed(edit)]
     parts = [f"**Change:** {prose(fixes.head(fix))}. {prose('; '.join(t for t in told if t))}", fence(lines, "diff")]
     left = fixes.conditions(fix, "check", "assumed")
     return [*parts, bullets([prose(c) for c in left])] if left else parts

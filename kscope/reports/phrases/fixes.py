@@ -4,17 +4,29 @@ the reporters, which quote them each in its own way."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kscope.model.errors import one_line
 from kscope.model.units import counted
 
 if TYPE_CHECKING:
     from kscope.model.contract.analysis import Finding, Fix, Proof
-    from kscope.model.contract.fixes import Condition
+    from kscope.model.contract.fixes import Condition, Edit
 
 STATES = {"proved": "proved", "assumed": "assumed", "check": "to check"}
 GROUNDS = {"code": "instruction", "values": "value"}
+
+Sign = Literal[" ", "-", "+"]
+
+
+def signed(edit: Edit) -> list[tuple[Sign, str]]:
+    """The lines of a diff: the old one, and what is there instead. Where it stays and others come before or behind it,
+    it is context: only what is new is marked."""
+    new = edit.becomes.splitlines()
+    if edit.was not in new:
+        return [("-", edit.was), *(("+", text) for text in new)]
+    at = new.index(edit.was)
+    return [(" " if n == at else "+", text) for n, text in enumerate(new)]
 
 
 def head(fix: Fix) -> str:

@@ -96,9 +96,9 @@ def changes(page: Page, finding: Finding, before: Before, *, verbose: bool) -> N
 
 def _lines(page: Page, fix: Fix, most: int) -> None:
     room = page.width - INDENT - 9
-    shown = [("+", text) for text in fix.code.splitlines()]
+    shown: list[tuple[fixes.Sign, str]] = [("+", text) for text in fix.code.splitlines()]
     for edit in fix.edits:
-        shown += [("-", edit.was), *(("+", text) for text in edit.becomes.splitlines())]
+        shown += fixes.signed(edit)
     for sign, text in shown[:most]:
         line = f"{sign} {clip(one_line(text).strip(), room)}"
         page.line(" " * (INDENT + 6), (line, "code" if sign == "+" else "dim"))

@@ -39,13 +39,14 @@ function copyButton(text: string): HTMLElement {
 
 function difference(fix: Fix): HTMLElement {
   const block = h("pre", { class: "diff-lines", tabindex: "0", "aria-label": "the change" });
-  const put = (sign: string, text: string) => block.append(
-    h("span", { class: sign === "+" ? "added" : "removed" }, `${sign} ${text}\n`),
-  );
+  const named: Record<string, string> = { "+": "added", "-": "removed", " ": "kept" };
+  const put = (sign: string, text: string) => block.append(h("span", { class: named[sign] }, `${sign} ${text}\n`));
   for (const line of fix.code ? fix.code.split("\n") : []) put("+", line);
   for (const edit of fix.edits) {
-    put("-", edit.was);
-    for (const line of edit.becomes ? edit.becomes.split("\n") : []) put("+", line);
+    const lines = edit.becomes ? edit.becomes.split("\n") : [];
+    const stays = lines.indexOf(edit.was);  // others come before or behind it: only what is new is marked
+    if (stays < 0) put("-", edit.was);
+    lines.forEach((line, i) => put(i === stays ? " " : "+", line));
   }
   return block;
 }
