@@ -68,8 +68,9 @@ def patch(fix: Fix) -> list[str]:
                 added = fix.code.splitlines()
                 out += [f"@@ -{fix.above - 1},0 +{fix.above},{len(added)} @@", *(f"+{line}" for line in added)]
                 moved = len(added)
+        lines = fixes.signed(edit)
         many = len(edit.becomes.splitlines())
-        out += [f"@@ -{edit.line},1 +{edit.line + moved},{many} @@", *(sign + text for sign, text in fixes.signed(edit))]
+        out += [f"@@ -{edit.line},1 +{edit.line + moved},{many} @@", *(sign + text for sign, text in lines)]
         moved += many - 1
     return ["\t".join(printable(part) for part in line.split("\t")) for line in out]
 
