@@ -18,7 +18,7 @@ from kscope.model.errors import EXIT_USAGE, KscopeError
 
 AHEAD = 3  # inputs under way for each process: one it works on, and no waiting for the next
 TRIES = 2  # processes that an input may end before it is refused
-FRESH = 400  # inputs after which a process is replaced: what native libraries never give back goes with it
+FRESH = 400  # inputs a process, after which all are replaced: what native libraries never give back goes with them
 CONNECT = 30.0  # seconds to reach a cluster
 # Seconds in which a cluster may be without any worker, longer than most take to start some; judged. Dask's nannies do
 # not start a worker again that ends in its first moments, and a task without a worker waits for ever.
@@ -42,12 +42,14 @@ def by_processes(tasks: Numbered, jobs: int, function: Look = look) -> Iterator[
     while waiting:
         running: dict[Future[Outcome], tuple[int, Source]] = {}
         suspects: list[tuple[int, Source]] = []
+        left = FRESH * jobs  # not by max_tasks_per_child: with it the pool hangs in its last tasks (CPython gh-115634)
         with _pool(jobs) as pool:
             try:
-                while waiting or running:
-                    while waiting and len(running) < AHEAD * jobs:
+                while running or (waiting and left):
+                    while waiting and left and len(running) < AHEAD * jobs:
                         running[pool.submit(function, waiting[-1][1])] = waiting[-1]
                         waiting.pop()
+                        left -= 1
                     done, _ = wait(running, return_when=FIRST_COMPLETED)
                     for future in sorted(done, key=lambda f: running[f][0]):
                         result = future.result()
@@ -61,8 +63,7 @@ def by_processes(tasks: Numbered, jobs: int, function: Look = look) -> Iterator[
 def _pool(jobs: int) -> ProcessPoolExecutor:
     import multiprocessing
 
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=FRESH, initializer=_ready)
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_ready)
 
 
 def _ready() -> None:

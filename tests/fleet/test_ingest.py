@@ -351,3 +351,19 @@ def test_a_date_that_is_none(fleet: Path, tmp_path: Path) -> None:
 def test_plans_are_readable(whole: Path) -> None:
     (plan,) = whole.glob("ingests/*/plan.json")
     assert len(json.loads(plan.read_text())["items"]) == GOOD + BAD
+
+
+def who(source: Source) -> int:
+    return os.getpid()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("jobs", "inputs", "processes"), [(1, 4, range(2, 3)), (2, 9, range(3, 6))])
+def test_processes_are_replaced_and_the_last_inputs_are_done(
+    jobs: int, inputs: int, processes: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapping, "FRESH", 2)
+    tasks = [(number, Source(str(number), "", "", 0)) for number in range(inputs)]
+    found = list(mapping.by_processes(tasks, jobs, who))  # type: ignore[arg-type]
+    assert sorted(number for number, _ in found) == list(range(inputs))
+    assert len({pid for _, pid in found}) in processes
