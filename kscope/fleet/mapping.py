@@ -134,7 +134,7 @@ def _by_dask(tasks: Numbered, address: str, named: str, function: Look) -> Itera
                 future = submit(task)
                 under_way[future] = task
                 done.add(future)
-            _until(done.has_ready, client, named)
+            _until(done.has_ready, client.nthreads, named)
             future = next(done)
             task = under_way.pop(future)
             try:
@@ -144,7 +144,7 @@ def _by_dask(tasks: Numbered, address: str, named: str, function: Look) -> Itera
             future.release()
         for task in suspects:  # with nothing beside it: which one ends its worker is seen alone
             future = submit(task)
-            _until(future.done, client, named)
+            _until(future.done, client.nthreads, named)
             try:
                 yield task[0], _dask_result(future, named)
             except distributed.KilledWorker:
@@ -161,22 +161,22 @@ def _dask_result(future: Any, named: str) -> Outcome:
     return result
 
 
-def _until(ready: Callable[[], bool], client: Any, named: str) -> None:
-    """Wait, as long as there is a worker. Raises KscopeError where there is none for too long, or no scheduler."""
+def _until(ready: Callable[[], bool], workers: Callable[[], Any], named: str) -> None:
+    """Wait, as long as there is a worker. Raises KscopeError where there is none for too long, or nobody to ask."""
     asked = seen = time.monotonic()
-    while not ready():
-        time.sleep(0.01)
-        now = time.monotonic()
-        if now - asked < PULSE:
-            continue
-        asked = now
-        try:
-            seen = now if client.nthreads() else seen
-        except (OSError, TimeoutError, ValueError, CancelledError) as error:
-            raise _lost(named, error) from None
-        if now - seen > WORKERLESS:
-            raise KscopeError("no-workers", f"{named}: the cluster has had no worker for {now - seen:.0f} s",
-                              "start workers, and give the same command again: what is done is kept")  # fmt: skip
+    try:
+        while not ready():
+            time.sleep(0.01)
+            now = time.monotonic()
+            if now - asked < PULSE:
+                continue
+            asked = now
+            seen = now if workers() else seen
+            if now - seen > WORKERLESS:
+                raise KscopeError("no-workers", f"{named}: the cluster has had no worker for {now - seen:.0f} s",
+                                  "start workers, and give the same command again: what is done is kept")  # fmt: skip
+    except (OSError, TimeoutError, ValueError, CancelledError) as error:
+        raise _lost(named, error) from None
 
 
 def _by_ray(tasks: Numbered, address: str, function: Look) -> Iterator[Result]:
@@ -193,11 +193,17 @@ def _by_ray(tasks: Numbered, address: str, function: Look) -> Iterator[Result]:
         waiting = list(reversed(tasks))
         under_way: dict[Any, tuple[int, Source]] = {}
         window = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+        def done(seconds: float | None) -> list[Any]:
+            found: list[Any] = ray.wait(list(under_way), num_returns=1, timeout=seconds)[0]
+            return found
+
         while waiting or under_way:
             while waiting and len(under_way) < window:
                 task = waiting.pop()
                 under_way[remote.remote(task[1])] = task
-            (ready,), _ = ray.wait(list(under_way), num_returns=1)
+            _until(lambda: bool(done(0.1)), lambda: ray.cluster_resources().get("CPU"), f"ray://{address}")
+            ready = done(None)[0]
             number, source = under_way.pop(ready)
             try:
                 yield number, ray.get(ready)
