@@ -11,7 +11,7 @@ from kscope.fixes.atomics.regions import clear
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import index_of, kernel_text, outside, plain
-from kscope.fixes.work.launch import any_shape
+from kscope.fixes.work.launch import any_shape, by_number
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 LARGE = 512  # threads of a block, below which smaller ones are not tried (judged)
@@ -20,7 +20,6 @@ _LOOP = re.compile(r"\b(?:CUDA|GPU|HIP)_(?:1D_)?KERNEL_LOOP(?:_TYPE)?\s*\(")
 
 FEWEST = 64  # threads of a block where many SMs have none
 BUSIEST = 0.75  # of the threads that the busiest SM has, that are left at most (71 blocks in halves on 132 SMs: 0.97x)
-TOGETHER = ("SHFL", "VOTE", "MATCH", "REDUX")
 LEAST, MOST = 128, 1 << 16  # threads of the new ones; blocks along y and z (CUDA C++ Programming Guide)
 
 
@@ -70,8 +69,7 @@ def _axis(asked: Asked, least: int) -> int | None:
     if text is None or launch is None or launch.threads < least or setting.shared:
         return None
     n = max(range(3), key=lambda k: launch.block[k])
-    whole = any_shape(asked, [n]) and not setting.code.where(lambda ins, op: ins.opcode in TOGETHER)
-    return n if whole and counted(clear(text.code), "xyz"[n]) else None
+    return n if any_shape(asked, [n]) and counted(clear(text.code), "xyz"[n]) else None
 
 
 def _smaller(asked: Asked, n: int, times: int, warps: tuple[int, int], why: str) -> list[Fix]:
@@ -89,8 +87,7 @@ def _smaller(asked: Asked, n: int, times: int, warps: tuple[int, int], why: str)
             code=f"dim3 block({', '.join(map(str, block))}), grid({', '.join(map(str, grid))});",
             parameters={f"block.{axis}": block[n], f"grid.{axis}": grid[n]},
             conditions=[
-                proved("the code asks for the shape of its block and has no barrier", "code", setting.code,
-                       "its words of constant memory are read"),
+                by_number(setting.code),
                 proved("the same threads run", "launch", (*block, *grid), f"{times} blocks for each of now"),
                 reads("each thread's number is the same", f"of blockIdx.{axis} times the block's size"),
                 Condition(holds="other launches of it have as many threads as they need", state="check"),

@@ -3,17 +3,25 @@ lanes of warps that no thread fills."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kscope.features.counters.packing import longer_rows
 from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.setting import COUNTED, RESERVED, Asked
 from kscope.fixes.tile.tiles import accesses, reach
-from kscope.isa.abi import abi
+from kscope.fixes.work.numbered import numbered
 from kscope.model.contract.fixes import Condition, Fix, Proof
+
+if TYPE_CHECKING:
+    from kscope.features.sass.listing import Listing
+    from kscope.model.program import Instruction
 
 WARP = 32
 SIZE = 128  # threads of a block that is proposed where the finding names none: 4 warps, of which several fit on an SM
 A_LINE = "threads of a row that is a line"  # the same of short rows
 ENOUGH = "threads a block that are enough"  # the finding's (GRD404)
+TOGETHER = ("SHFL", "VOTE", "MATCH", "REDUX")
+_LANES = ("LANEID", "MASK", "WARPID")
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -66,11 +74,11 @@ def blocks(asked: Asked) -> list[Fix]:
     if launch is None or launch.block[2] > 1 or launch.grid[2] > 1 or not launch.threads % WARP:
         return []
     axes = [n for n in (0, 1) if launch.block[n] > 1]
-    if not any_shape(asked, axes):
-        return []
     named = (int(e.value) for e in asked.finding.evidence if e.metric == ENOUGH and isinstance(e.value, (int, float)))
     size = next((n for n in named if n and not n % WARP), SIZE)
     wide, tall = (WARP, size // WARP) if len(axes) == 2 else (size, 1)
+    if not any_shape(asked, [n for n, side in enumerate((wide, tall)) if side != launch.block[n]]):
+        return []
     across = [launch.grid[n] * launch.block[n] for n in (0, 1)]
     grid = [-(-across[0] // wide), -(-across[1] // tall)]
     before = launch.threads / (WARP * launch.warps)
@@ -85,10 +93,7 @@ def blocks(asked: Asked) -> list[Fix]:
             code=f"dim3 block({wide}, {tall}), grid({grid[0]}, {grid[1]});",
             parameters={"block.x": wide, "block.y": tall, "grid.x": grid[0], "grid.y": grid[1]},
             conditions=[
-                proved(
-                    "the code asks for the shape of its block and has no barrier", "code", setting.code,
-                    "its words of constant memory are read",
-                ),
+                by_number(setting.code),
                 shown(
                     after == 1, "threads beyond the data return", "launch", grid, "there are none",
                     "the grid is rounded up",
@@ -126,10 +131,7 @@ def rows(asked: Asked) -> list[Fix]:
             parameters={f"{name}.{axis}": value for name, shape in (("block", block), ("grid", grid))
                         for axis, value in zip("xyz", shape, strict=True)},
             conditions=[
-                proved(
-                    "the code asks for the shape of its block and has no barrier", "code", asked.setting.code,
-                    "its words of constant memory are read",
-                ),
+                by_number(asked.setting.code),
                 shown(
                     all(data[n] % block[n] == 0 for n in range(3)), "threads beyond the data return", "launch", grid,
                     "there are none", "the grid is rounded up",
@@ -147,11 +149,19 @@ def rows(asked: Asked) -> list[Fix]:
 
 
 def any_shape(asked: Asked, axes: list[int]) -> bool:
-    """The code asks for the shape of its block along these axes, and its threads do not wait for each other."""
+    """Whether blocks may have another size along these axes, and as many threads in all: each is numbered through the
+    grid, and neither a block nor a warp does anything together."""
     code = asked.setting.code
-    shape = abi(code.program.sm).block_shape
-    read = {
-        o.value for ins in code.program.instructions for o in ins.operands
-        if o.kind == "constant" and o.bank == 0 and not o.bases
-    }  # fmt: skip
-    return all(shape + 4 * n in read for n in axes) and not code.where(lambda ins, op: "barrier" in op.kind)
+    if code.where(lambda ins, op: "barrier" in op.kind or ins.opcode in TOGETHER or _lane(ins)):
+        return False
+    return bool(axes) and all(numbered(code, n) for n in axes)
+
+
+def by_number(code: Listing) -> Condition:
+    """What `any_shape` has shown."""
+    holds = "threads ask for their number in the grid alone, and blocks and warps do nothing together"
+    return proved(holds, "code", code, "what is made of a block's and a thread's number, followed through the code")
+
+
+def _lane(ins: Instruction) -> bool:
+    return ins.opcode in ("S2R", "S2UR", "CS2R") and any(word in ins.text for word in _LANES)

@@ -1,0 +1,37 @@
+"""Blocks of another size only where threads ask for their number in the grid alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from kscope.features.sass.listing import Listing
+from kscope.fixes.work.numbered import numbered
+from kscope.parsers.sass.instructions import parse_program
+
+HEAD = ("S2R R0, SR_TID.X", "S2UR UR4, SR_CTAID.X", "LDC R3, c[0x0][RZ]")
+NUMBER = "IMAD R5, R3, UR4, R0"
+STORE = ("LDC.64 R8, c[0x0][0x210]", "IMAD.WIDE R8, R5, 0x4, R8", "STG.E desc[UR6][R8.64], R5", "EXIT")
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ((*HEAD, NUMBER, *STORE), True),
+        ((*HEAD, "IMAD.MOV.U32 R7, RZ, RZ, R0", "IMAD R5, R3, UR4, R7", *STORE), True),  # through a copy
+        (("S2R R0, SR_TID.X", "S2UR UR4, SR_CTAID.X", "IMAD R5, R0, c[0x0][0x0], R0", *STORE), False),
+        # the number of all threads, by which a loop over the grid goes on
+        ((*HEAD, NUMBER, "ULDC UR5, c[0x0][0xc]", "IMAD R6, R3, UR5, RZ", "IMAD.IADD R5, R5, 0x1, R6", *STORE), True),
+        # a block for each row, whose threads go through it
+        ((*HEAD, "IMAD R5, R0, UR4, R3", *STORE), False),
+        (("S2R R5, SR_CTAID.X", *STORE), False),
+        ((*HEAD, NUMBER, "IADD3 R5, R5, R3, RZ", *STORE), False),  # one block further on
+        ((*HEAD, NUMBER, "ISETP.NE.AND P0, PT, R0, RZ, PT", *STORE), False),  # the first thread of each block
+        ((*HEAD, NUMBER, "ULDC UR5, c[0x0][0xc]", "IADD3 R5, R5, UR5, RZ", *STORE), False),
+        ((*HEAD, "SHF.R.U32.HI R0, RZ, 0x5, R0", NUMBER, *STORE), False),  # a warp's number
+        (("S2R R0, SR_TID.X", "MOV R3, 0x80", "S2UR UR4, SR_CTAID.X", NUMBER, *STORE), False),  # a size of its own
+        (("S2R R5, SR_TID.Y", *STORE), False),  # of another axis: nothing is numbered
+    ],
+)
+def test_numbered(lines: tuple[str, ...], expected: bool) -> None:
+    rows = [(16 * n, line, None, None) for n, line in enumerate(lines)]
+    assert numbered(Listing(parse_program("kernel", 90, rows)), 0) is expected
