@@ -20,8 +20,8 @@ AHEAD = 3  # inputs under way for each process: one it works on, and no waiting 
 TRIES = 2  # processes that an input may end before it is refused
 FRESH = 400  # inputs a process, after which all are replaced: what native libraries never give back goes with them
 CONNECT = 30.0  # seconds to reach a cluster
-# Seconds in which a cluster may be without any worker, longer than most take to start some; judged. Dask's nannies do
-# not start a worker again that ends in its first moments, and a task without a worker waits for ever.
+# Seconds in which a cluster may be without any worker, longer than most take to start some; judged. A cluster of Dask's
+# gives a worker up that is away at a certain time after it lost one, and a task without a worker waits for ever.
 WORKERLESS = 300.0
 PULSE = 2.0  # seconds between two questions whether there are workers
 
