@@ -11,9 +11,10 @@ from functools import cache
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Unplayable
-from kscope.fixes.given.played import play
+from kscope.fixes.given.played import Rules, play
 from kscope.model.lazily import np
 
+ENDLESS = Rules(endless=True)  # one play for all types
 BLOCKS, THREADS = 3, (32, 96, 256, 1024)  # that are played
 MOST, SIZE = 100, 60  # of a thread's number that is drawn, and its bits where bits are combined
 FLAT = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
@@ -177,7 +178,7 @@ def _plays(body: str, threads: int, memory: dict[str, np.ndarray]) -> bool:
     sides = (32, threads // 32) if "threadIdx.y" in body else (threads, 1)
     place = "threadIdx.x + 32 * threadIdx.y" if sides[1] > 1 else "threadIdx.x"
     try:
-        play(body.replace("PLACE", f"({place})"), (BLOCKS, 1), sides, memory, {"size": threads})
+        play(body.replace("PLACE", f"({place})"), (BLOCKS, 1), sides, memory, {"size": threads}, ENDLESS)
     except Unplayable:
         return False
     return True

@@ -15,11 +15,11 @@ from kscope.fixes.cases.switches import Case, Switch, ended, file_text, switches
 from kscope.fixes.cases.templates import FORBIDDEN, Templates, expression
 from kscope.fixes.cases.texts import Writer, every
 from kscope.fixes.cases.variables import local_arrays, variables
+from kscope.fixes.given.c_types import TYPES
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Text, by_lines, kernel_text, outside, spans_edited
-from kscope.fixes.given.type_names import TYPES
 from kscope.fixes.roles.macros import expanded, macros, parts
 from kscope.model.contract.fixes import Edit, Fix, Proof
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from kscope.fixes.given.c_types import TYPES
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.type_names import TYPES
 
 _DECLARED = re.compile(rf"\b((?:unsigned\s+|long\s+)?(?:{'|'.join(sorted(TYPES))}))\s+((?!\w+\s*\()[^;{{}}]*)")
 _PASSED = re.compile(rf"[(,]\s*(?:const\s+)?((?:unsigned\s+|long\s+)?(?:{'|'.join(sorted(TYPES))}))\s+(\w+)\s*(?=[,)])")

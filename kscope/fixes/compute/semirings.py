@@ -267,7 +267,8 @@ def _played(given: _Given, left: Any, right: Any) -> Any:
     before = np.random.default_rng(1).integers(0, DRAWN, given.n**2).astype(left.dtype)
     memory = {a: left.flatten(), b: right.flatten(), c: before}
     try:
-        play(given.body, *given.shape, memory, given.numbers, Rules("real" if given.kind == "float" else ""))
+        rules = Rules("real" if given.kind == "float" else "", endless=True)  # as what it is compared with
+        play(given.body, *given.shape, memory, given.numbers, rules)
     except Unplayable:
         return None
     return memory[c].reshape(given.n, given.n)

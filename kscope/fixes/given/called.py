@@ -6,14 +6,28 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kscope.fixes.given.grammar import Node, Parser, Unplayable
+from kscope.fixes.given.c_types import Kind, To, named, typed
+from kscope.fixes.given.grammar import Node, Parser, Unplayable, whole
 from kscope.fixes.given.text import LONGEST, blanked, closing
 
 Function = tuple[tuple[str, ...], str]
 """Names of parameters, and the body."""
 
+class Parameters(tuple[str, ...]):
+    """Their names, and where they are known their types, and the type of what the function gives."""
+
+    kinds: tuple[str, ...] = ()
+    gives: str = ""
+
+    def __repr__(self) -> str:
+        return f"{self.gives}{tuple(self)}{self.kinds}"
+
+
 _CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
-_PARAMETER = re.compile(r"(?:const\s+)?[A-Za-z_][\w ]*?(?:\s*\*\s*(?:const\s+)?(?:__restrict__\s+)?|\s+)(\w+)")
+_PARAMETER = re.compile(
+    r"(?:const\s+)?(?P<kind>[A-Za-z_][\w ]*?)(?:(?P<star>\s*\*)\s*(?:const\s+)?(?:__restrict__\s+)?|\s+)(?P<name>\w+)"
+)
+_AROUND = re.compile(r"\b(?:static|inline|__forceinline__|__noinline__|__device__|__host__|constexpr|const)\b")
 
 
 def functions(lines: Sequence[str], body: str) -> dict[str, Function]:
@@ -33,7 +47,10 @@ def functions(lines: Sequence[str], body: str) -> dict[str, Function]:
             continue
         given = [_PARAMETER.fullmatch(" ".join(p.split())) for p in code[heads[0].end() : close].split(",")]
         if all(given):
-            found[name] = tuple(m[1] for m in given if m is not None), code[opened : end + 1]
+            parameters = Parameters(m["name"] for m in given if m is not None)
+            parameters.kinds = tuple(m["kind"] + "*" * (m["star"] is not None) for m in given if m is not None)
+            parameters.gives = _AROUND.sub(" ", heads[0][0].rpartition(name)[0]).strip()
+            found[name] = parameters, code[opened : end + 1]
             asked |= set(_CALLED.findall(found[name][1])) - found.keys()
     return found
 
@@ -42,7 +59,19 @@ def trees(
     functions: Mapping[str, Function], number: Callable[[str], float] | None
 ) -> dict[str, tuple[tuple[str, ...], Node]]:
     """Functions as they are played. number: what a literal stands for."""
-    return {name: (parameters, Parser(body, number).body()) for name, (parameters, body) in functions.items()}
+    read = number or whole
+    return {
+        name: (parameters, Parser(body, lambda word: typed(word, read(word))).body())
+        for name, (parameters, body) in functions.items()
+    }
+
+
+def of_function(parameters: Sequence[str]) -> tuple[Sequence[Kind], Kind]:
+    """Types of a function's parameters, and of what it gives."""
+    if not isinstance(parameters, Parameters):
+        return (None,) * len(parameters), None
+    kinds = [To(named(kind[:-1])) if kind.endswith("*") else named(kind) for kind in parameters.kinds]
+    return kinds, named(parameters.gives) if parameters.gives else None
 
 
 def called(threads: Any, parameters: Sequence[str], body: Node, given: Sequence[Any]) -> Any:
@@ -51,10 +80,11 @@ def called(threads: Any, parameters: Sequence[str], body: Node, given: Sequence[
     if last[0] != "return" or last[1] is None or len(given) != len(parameters) or _more(before):
         raise Unplayable("a function of another kind")
     outside, threads.names = threads.names, {**threads.known, **dict(zip(parameters, given, strict=True))}
+    taken, threads.taken = threads.taken, set()  # of its own variables it takes no address
     for one in before:
         threads.run(one)
     value = threads.value(last[1])
-    threads.names = outside
+    threads.names, threads.taken = outside, taken
     return value
 
 

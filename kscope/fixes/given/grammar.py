@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from kscope.fixes.given.c_types import QUALIFIERS, TYPES, integer
 from kscope.fixes.given.cases import switch
-from kscope.fixes.given.type_names import QUALIFIERS, TYPES
 
 Node = tuple[Any, ...]
 """("name", ..): statements `block` [nodes], `for` init cond step body, `if` cond then else, `return` value, `leave` a
@@ -39,7 +39,7 @@ class Parser:
     def __init__(self, text: str, number: Callable[[str], float] | None = None) -> None:
         """text: without comments; lines of the preprocessor but pragmas are not understood. number: what a number
         stands for that is no whole one."""
-        self.number = number or _number
+        self.number = number or whole
         text = re.sub(r"(?m)^\s*#\s*pragma[^\n]*$", " ", text)
         self.words: list[str] = []
         at = 0
@@ -290,9 +290,9 @@ class Parser:
         return ("name", name)
 
 
-def _number(word: str) -> int:
-    if word[:2].lower() == "0x":
-        return int(word.rstrip("uUlL"), 16)
+def whole(word: str) -> int:
+    if re.fullmatch(r"0[xX].*|\d+[uUlL]*", word):
+        return integer(word)
     value = float(word.rstrip("uUlLfF"))
     if value != int(value):
         raise Unplayable(word)  # whole numbers alone: results are compared to the last bit

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from kscope.fixes.given.c_types import HALVES, PAIRS, VECTORS
 from kscope.fixes.given.grammar import Unplayable
-from kscope.fixes.given.type_names import HALVES, PAIRS, VECTORS
 from kscope.model.lazily import np
 
 LETTERS = "xyzw"
@@ -20,6 +20,7 @@ ATOMICS = {"atomicAdd": "add", "atomicMin": "minimum", "atomicMax": "maximum"}
 CARRIERS = ("unsigned", "int", "uint", "uint32_t", "int32_t", "uint2", "int2", "uint4", "int4")
 """Types that hold halves by the way."""
 NOWHERE = "[]"  # where a pointer leads that has no value yet
+UNSET = 0x5EED5EED5  # a number that a variable has which nobody gave one: no two texts agree by it
 Values = Any
 """One number for all threads, an array of one for each, a vector of such, or a pointer."""
 
@@ -54,7 +55,7 @@ def unset(star: str, width: int, size: int) -> Values:
     """What a name stands for that is declared without a value."""
     if star:
         return Pointer(NOWHERE, 0, (), width, size)
-    return Vector((0,) * width, size) if width > 1 else 0
+    return Vector((UNSET,) * width, size) if width > 1 else UNSET
 
 
 def part(whole: Vector, n: int) -> Values:

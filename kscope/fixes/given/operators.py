@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from kscope.fixes.given.c_types import WIDE
 from kscope.fixes.given.functions import packed
-from kscope.fixes.given.grammar import Node
+from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.kinds import Pointer, Values, Vector
 from kscope.fixes.given.places import Places
-from kscope.fixes.given.whole_numbers import combined
+from kscope.fixes.given.whole_numbers import combined, counted, mixed
 from kscope.model.lazily import np
 
 
 class Operators(Places):
-    """Values of expressions of operators."""
+    """Values of expressions of operators. held: what an assignment puts together."""
+
+    held: tuple[Values, Values]
+
+    def _store(self, target: Node, value: Values, to: Pointer | None) -> None:
+        raise NotImplementedError
 
     def _of_unary(self, node: Node) -> Values:
         one = self.value(node[2])
-        known = {"!": lambda v: np.asarray(v) == 0, "-": lambda v: -v, "~": lambda v: ~v, "+": lambda v: v}
+        known = {"!": lambda v: counted(np.asarray(v) == 0), "-": lambda v: -v, "~": lambda v: ~v, "+": lambda v: v}
         return known[node[1]](one)
 
     def _of_binary(self, node: Node) -> Values:
@@ -40,8 +46,70 @@ class Operators(Places):
             return a.moved(b if op == "+" else -b)
         if op != "," and (isinstance(a, Vector) or isinstance(b, Vector)):
             return packed(op, a, b)
+        if op == "/.":
+            return self._parted(a, b)
         if self.real and op == "/" and "f" in (np.asarray(a).dtype.kind, np.asarray(b).dtype.kind):
             return a / b
-        if op in "/%" and np.ndim(a) and not self.every:
+        if op in ("/", "%") and np.ndim(a) and not self.every:
             a = np.where(self.on, a, 0)  # of those who are not here nothing is asked
         return combined(op, a, b)
+
+    def _parted(self, a: Values, b: Values) -> Values:
+        """A quotient of fractions: of whole numbers that stand for such is only known what it was made of."""
+        if self.real:
+            return np.true_divide(a, b)
+        combined("/", a, b)
+        return mixed("/", [a, b])
+
+    def _of_assign(self, node: Node) -> Values:
+        return self._assigned(node)[1]
+
+    def _of_after(self, node: Node) -> Values:
+        return self._assigned(node)[0]
+
+    def _assigned(self, node: Node) -> tuple[Values, Values]:
+        """(what was there, what is there then) of a place that is looked for once. Behind its operator, its target and
+        the right side a node may say what both are put together as."""
+        _, op, target, right, *how = node
+        value = self.value(right)
+        to, before = self.spot(target), None
+        if op != "=":
+            before = self.value(target) if to is None else self.got(to)
+            if how:
+                self.held = before, value
+                value = self.value(how[0])
+            else:
+                value = self._combined(op[:-1], before, value)
+        self._store(target, value, to)
+        return before, value
+
+    def _of_held(self, node: Node) -> Values:
+        return self.held[node[1]]
+
+    def _of_to(self, node: Node) -> Values:
+        """A number as a type of fewer bits has it."""
+        _, bits, signed, inner = node
+        value = self.value(inner)
+        if isinstance(value, (Pointer, Vector)):
+            return value
+        if bits == 1:
+            return counted(np.asarray(value) != 0)
+        if np.asarray(value).dtype.kind == "f":
+            value = np.trunc(value).astype(np.int64)
+        if bits >= WIDE:
+            return value
+        half = 1 << bits - 1 if signed else 0
+        return (value + half & (1 << bits) - 1) - half
+
+    def _of_plain(self, node: Node) -> Values:
+        """A number of 64 bits without a sign, of which no upper half is played."""
+        value = self.value(node[1])
+        if np.any(self.here(value) < 0):
+            raise Unplayable("a large number")
+        return value
+
+    def _of_below(self, node: Node) -> Values:
+        value = self.value(node[2])
+        if np.any(self.here(value) >= node[1]):
+            raise Unplayable("a long shift")
+        return value

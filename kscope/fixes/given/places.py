@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from kscope.fixes.given.c_types import HALVES
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.kinds import (
     ATOMICS,
@@ -23,7 +24,6 @@ from kscope.fixes.given.kinds import (
     words,
 )
 from kscope.fixes.given.races import Races
-from kscope.fixes.given.type_names import HALVES
 from kscope.fixes.given.whole_numbers import before, within
 from kscope.model.lazily import np
 

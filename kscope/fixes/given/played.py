@@ -8,9 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from kscope.fixes.given.called import Function, called, trees
+from kscope.fixes.given.c_types import HALVES, of_names, typed
+from kscope.fixes.given.called import Function, called, of_function, trees
+from kscope.fixes.given.converted import converted
 from kscope.fixes.given.functions import addressed, result_of
-from kscope.fixes.given.grammar import Node, Parser, Unplayable
+from kscope.fixes.given.grammar import Node, Parser, Unplayable, whole
 from kscope.fixes.given.kinds import (
     ATOMICS,
     FLOATS,
@@ -29,7 +31,6 @@ from kscope.fixes.given.leaving import Leaving, left, statements
 from kscope.fixes.given.operators import Operators
 from kscope.fixes.given.races import Races
 from kscope.fixes.given.remembered import remembered
-from kscope.fixes.given.type_names import HALVES
 from kscope.fixes.given.whole_numbers import NUMBERS, mixed
 from kscope.model.lazily import np
 
@@ -47,7 +48,8 @@ class Rules(Struct, frozen=True):
     what an atomicAdd returns may be used, as threads that come in the order of their numbers find it. opaque: functions
     of numbers that change nothing, of which is only known that they give the same for the same. functions: to be
     called. steps: most of them. paths: whether it is noted which statements each thread goes through. handed:
-    arrays in which blocks hand words to each other, of which no races are looked for."""
+    arrays in which blocks hand words to each other, of which no races are looked for. endless: whether integers are
+    played without an end, whatever their types."""
 
     literals: str = ""
     races: bool = False
@@ -59,6 +61,7 @@ class Rules(Struct, frozen=True):
     steps: int = STEPS
     paths: bool = False
     handed: tuple[str, ...] = ()
+    endless: bool = False
 
 
 class Played(Struct, frozen=True):
@@ -90,9 +93,11 @@ def play(
 ) -> Played:  # fmt: skip
     """Runs a kernel's body (from its brace on) on arrays, in place. memory: arrays of whole numbers by the names of
     pointers; numbers: what other names stand for. Raises Unplayable, also where something is read and nobody wrote."""
-    body = Parser(text, NUMBERS.get(rules.literals)).body()
+    read = NUMBERS.get(rules.literals, whole)
     try:
+        body = Parser(text, lambda word: typed(word, read(word))).body()
         one = Threads((*grid, 1)[:3], block, memory, numbers, rules)
+        body = body if rules.endless else one.converted(body, rules, memory)
         one.taken, one.body = addressed(body), body
         with np.errstate(all="ignore"):
             one.run(body)
@@ -132,7 +137,16 @@ class Threads(Leaving, Operators):
         self.paths = np.zeros(self.threads, dtype=np.uint64) if rules.paths else None
         self.numbered, self.most = dict[int, int](), dict[int, int]()
         self.body: Node = ("block", [])
-        self.known, self.called = dict(self.names), trees(rules.functions, NUMBERS.get(rules.literals))
+        self.known, self.called = dict(self.names), trees(rules.functions, NUMBERS.get(rules.literals, whole))
+
+    def converted(self, body: Node, rules: Rules, memory: Mapping[str, Any]) -> Node:
+        """A body, and the functions that it calls, with the conversions of their types."""
+        names = of_names(rules.kinds, memory)
+        kinds = {name: of_function(rules.functions[name][0]) for name in self.called}
+        for name, (parameters, tree) in self.called.items():
+            inner = names | dict(zip(parameters, kinds[name][0], strict=True))
+            self.called[name] = parameters, converted(tree, inner, kinds[name][1], real=self.real, functions=kinds)
+        return converted(body, names, None, real=self.real, functions=kinds)
 
     def took(self) -> Played:
         writers = self.races.writers() if self.races is not None else {}
@@ -260,20 +274,6 @@ class Threads(Leaving, Operators):
         if node[1] in SHUFFLES:
             return shuffled(node[1], given, self.lane, self.on, self.alive, self.warp)
         return result_of(node[1], given, self.on, real=self.real, upper=self.upper)
-
-    def _of_assign(self, node: Node) -> Values:
-        _, op, target, right = node
-        value = self.value(right)
-        to = self.spot(target)
-        if op != "=":
-            value = self._combined(op[:-1], self.value(target) if to is None else self.got(to), value)
-        self._store(target, value, to)
-        return value
-
-    def _of_after(self, node: Node) -> Values:
-        before = self.value(node[2])
-        self._of_assign(node)
-        return before
 
     def _store(self, target: Node, value: Values, to: Pointer | None) -> None:
         self.pay(self.threads)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from kscope.fixes.given.c_types import WIDE, integer
 from kscope.fixes.given.grammar import Unplayable
 from kscope.model.lazily import np, of_numpy
 
@@ -29,13 +30,19 @@ def combined(op: str, a: Any, b: Any) -> Any:
     return made
 
 
+def counted(test: Any) -> Any:
+    """What is true as ones, which add up."""
+    return test.astype(np.int64) if isinstance(test, np.ndarray) and test.ndim else int(test)
+
+
 _OPERATIONS: dict[str, Any] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "&": lambda a, b: a & b,
     "|": lambda a, b: a | b, "^": lambda a, b: a ^ b, "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b,
-    "<": lambda a, b: np.less(a, b), ">": lambda a, b: np.greater(a, b), "<=": lambda a, b: np.less_equal(a, b),
-    ">=": lambda a, b: np.greater_equal(a, b), "==": lambda a, b: np.equal(a, b), ",": lambda a, b: b,
-    "!=": lambda a, b: np.not_equal(a, b), "&&": lambda a, b: np.logical_and(np.asarray(a) != 0, np.asarray(b) != 0),
-    "||": lambda a, b: np.logical_or(np.asarray(a) != 0, np.asarray(b) != 0),
+    "<": lambda a, b: counted(np.less(a, b)), ">": lambda a, b: counted(np.greater(a, b)),
+    "<=": lambda a, b: counted(np.less_equal(a, b)), ">=": lambda a, b: counted(np.greater_equal(a, b)),
+    "==": lambda a, b: counted(np.equal(a, b)), "!=": lambda a, b: counted(np.not_equal(a, b)), ",": lambda a, b: b,
+    "&&": lambda a, b: counted((np.asarray(a) != 0) & (np.asarray(b) != 0)),
+    "||": lambda a, b: counted((np.asarray(a) != 0) | (np.asarray(b) != 0)),
 }  # fmt: skip
 
 
@@ -51,7 +58,7 @@ REAL: dict[str, Any] = {
 def real(word: str) -> float:
     """What a literal says."""
     if re.fullmatch(r"0[xX].*|\d+[uUlL]*", word):
-        return int(word.rstrip("uUlL"), 0)
+        return integer(word)
     return float(word.rstrip("fFlL"))
 
 
@@ -69,6 +76,8 @@ def mixed(name: str, given: Sequence[Any]) -> Any:
 def drawn(word: str) -> int:
     """A whole number for a literal: for a fraction an odd one of its own, as no power of it is lost at a word's end."""
     value = real(word)
+    if isinstance(value, int) and value < 1 << WIDE:
+        return value - (value >> WIDE - 1 << WIDE)  # as 64 bits hold it
     if value != int(value):
         return random.Random(word.rstrip("fF")).randrange(1001, 9999, 2)
     return min(int(value), HUGE)

@@ -137,12 +137,17 @@ def pointers(kernel: Kernel) -> dict[str, str]:
     return {n: " ".join(t.replace("*", "").split()) for n, t in clean.items() if "*" in t}
 
 
+def kinds(kernel: Kernel) -> dict[str, str]:
+    """Types of numbers, and of what pointers lead to, by name."""
+    return {**{n: t for n, t in kernel.parameters.items() if "*" not in t}, **pointers(kernel)}
+
+
 def _made(
     kernel: Kernel, side: Side, numbers: Mapping[str, int], below: int, given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Mapping[str, Any]] | None:  # fmt: skip
     """The memory that a launch leaves, and which words of it were loaded."""
     memory = memory_of(kernel, below, given)
-    rules = Rules(literals="drawn", races=True, kinds=pointers(kernel), tickets=side.tickets,
+    rules = Rules(literals="drawn", races=True, kinds=kinds(kernel), tickets=side.tickets,
                   opaque=(*MATH, *side.opaque))
     try:
         played = play(side.body, side.grid, side.block, memory, {"warpSize": 32, **numbers}, rules)

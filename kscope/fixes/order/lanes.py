@@ -17,7 +17,7 @@ from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, asked_here, spans_edited
-from kscope.fixes.order.alike import MATH, Side, alike, called, known, memory_of, pointers
+from kscope.fixes.order.alike import MATH, Side, alike, called, kinds, known, memory_of
 from kscope.fixes.order.by_way import TOGETHER
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.lazily import np
@@ -174,7 +174,7 @@ def _gone(kernel: Kernel, body: str, numbers: Mapping[str, int], block: int) -> 
     inner = functions(kernel.lines, body)
     for opaque in ((), called(kernel) or ()):
         memory = memory_of(kernel, _DRAWN, {})
-        rules = Rules(literals="drawn", kinds=pointers(kernel), opaque=(*MATH, *opaque), paths=True,
+        rules = Rules(literals="drawn", kinds=kinds(kernel), opaque=(*MATH, *opaque), paths=True,
                       functions={n: f for n, f in inner.items() if n not in opaque})  # fmt: skip
         try:
             took = play(body, (PLAYED, 1), (block, 1), memory, {"warpSize": WARP, **known(kernel), **numbers}, rules)

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from kscope.fixes.given.c_types import VECTORS
 from kscope.fixes.given.called import Function as Called
 from kscope.fixes.given.called import functions
 from kscope.fixes.given.conditions import proved
@@ -16,7 +17,6 @@ from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.kinds import LETTERS
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.type_names import VECTORS
 from kscope.fixes.recurrence.rewritten import numbers
 from kscope.fixes.rows.compared import arrayed
 from kscope.fixes.rows.function import Function, function
@@ -193,7 +193,7 @@ def prefix(fn: Function, block: int, known: Mapping[str, int], called: Mapping[s
         size = times * block + more
         before = {name: drawn(name, size) for name in fn.pointers}
         memory = {name: cells.copy() for name, cells in before.items()}
-        rules = Rules(literals="drawn", races=True, kinds=fn.pointers, functions=called)
+        rules = Rules(literals="drawn", races=True, kinds=fn.kinds, functions=called)
         try:
             play(arrayed(fn.body), (1, 1), (block, 1), memory, {**known, fn.numbers[0]: size}, rules)
         except Unplayable:
@@ -285,7 +285,7 @@ def _same(found: Prefix, fn: Function, blocks: int, texts: Mapping[str, str]) ->
         memory = {name: drawn(name, size) for name in fn.pointers}
         x, y = memory[found.x].copy(), memory[found.y].copy()
         memory[scratch] = np.full(blocks, NOBODY, dtype=np.int64)
-        rules = Rules(literals="drawn", races=True, kinds={**fn.pointers, scratch: found.element}, functions=called)
+        rules = Rules(literals="drawn", races=True, kinds={**fn.kinds, scratch: found.element}, functions=called)
         try:
             for part in ("sum", "parts"):
                 play(texts[part], (blocks, 1), (THREADS, 1), memory, {found.size: size}, rules)

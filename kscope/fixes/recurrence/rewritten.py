@@ -145,7 +145,7 @@ def _left(
     memory = {name: cells.copy() for name, cells in before.items()}
     for name, kind in side.scratch.items():
         memory[name] = np.zeros(CELLS, dtype=np.float64 if real and kind in FLOATS else np.int64)
-    rules = Rules(literals="real" if real else "drawn", races=True, kinds={**fn.pointers, **side.scratch},
+    rules = Rules(literals="real" if real else "drawn", races=True, kinds={**fn.kinds, **side.scratch},
                   tickets=bool(side.scratch), handed=tuple(side.scratch), steps=side.steps)  # fmt: skip
     try:
         for only in side.order or ((),):

@@ -16,6 +16,7 @@ from kscope.fixes.rows.function import Function
 from kscope.model.contract.fixes import Condition
 from kscope.model.lazily import np
 
+INT_MAX = 2**31 - 1
 CELLS = 1 << 15  # elements of each array that is played with
 PLACES = 512  # that whole numbers lead to: longer rows take longer to play than they are worth (judged)
 SMALL = 8  # values below it repeat: where two are equal, either may be found
@@ -26,7 +27,7 @@ LEAST = 2  # sizes, or drawings, that must come out the same
 NEAR = 1e-9  # of the largest result: sums of doubles in another order (judged)
 _COMPARED = re.compile(r"\bif\s*\([^;{}]*\]\s*[<>]=?[^<>=]")  # places whose values decide which of them is kept
 _CONVERTED = re.compile(r"\b__nv_cvt_\w+(?=\s*\()")
-_NAMED = re.compile(r"\b(?:FLT_MAX|INFINITY|INT_MAX)\b")
+_NAMED = re.compile(r"\b(?:FLT_MAX|INFINITY)\b")
 
 _SHARED = re.compile(r"__shared__\s+[A-Za-z_][\w ]*?\s+(\w+[^;]*);")
 
@@ -122,9 +123,9 @@ def _made(
 
     memory = {name: _drawn(name, kind, drawn).copy() for name, kind in fn.pointers.items()}
     named = {name: n for n, name in enumerate(sorted(set(re.findall(r"\b__NV_\w+", side.body))))}
-    numbers = {"warpSize": 32, **named, **known, **dict.fromkeys(fn.numbers, size), **side.values}
+    numbers = {"warpSize": 32, "INT_MAX": INT_MAX, **named, **known, **dict.fromkeys(fn.numbers, size), **side.values}
     opaque = tuple(sorted(set(_CONVERTED.findall(side.body))))
-    rules = Rules(literals="real" if drawn == "real" else "drawn", races=True, kinds=fn.pointers, opaque=opaque)
+    rules = Rules(literals="real" if drawn == "real" else "drawn", races=True, kinds=fn.kinds, opaque=opaque)
     try:
         played = play(_NAMED.sub(str(HUGE), arrayed(side.body)), side.grid, side.block, memory, numbers, rules)
     except Unplayable:

@@ -48,6 +48,13 @@ class Function(Struct, frozen=True):
     def body(self) -> str:
         return self.code[self.opened :]
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Types of numbers, and of what pointers lead to, by name."""
+        head = self.code[: self.opened]
+        found = {n: re.search(rf"[(,]\s*([\w\s]+?)\s+{n}\s*[,)]", head) for n in self.numbers}
+        return {**{n: m[1] for n, m in found.items() if m is not None}, **self.pointers}
+
 
 def function(setting: Setting) -> Function | None:
     """None where the text is not at hand, or where the kernel is neither a function of pointers and numbers nor a call

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from kscope.fixes.given.c_types import VECTORS
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import constants
 from kscope.fixes.given.text import closing
-from kscope.fixes.given.type_names import VECTORS
 from kscope.fixes.rows.function import Function, function
 
 if TYPE_CHECKING:

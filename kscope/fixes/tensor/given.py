@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from kscope.fixes.given.c_types import HALVES
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import constants
 from kscope.fixes.given.text import blanked, loops
-from kscope.fixes.given.type_names import HALVES
 from kscope.fixes.rows.function import Function, function
 
 SIZES = tuple(range(256, 1025, 128))  # that are played for those the text names: whole tiles of 64 and of 128

@@ -9,10 +9,10 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from kscope.fixes.given.c_types import TYPES
 from kscope.fixes.given.functions import CALLS
 from kscope.fixes.given.grammar import WORDS
 from kscope.fixes.given.text import closing, statement_end
-from kscope.fixes.given.type_names import TYPES
 from kscope.fixes.given.whole_numbers import REAL
 from kscope.fixes.tiling.declared import KINDS, TYPE, declared, kind_of
 

@@ -192,7 +192,7 @@ def _same(setting: Setting, fn: Function, source: Function, one: Chains, plan: P
     lines = setting.lines(fn.file)
     known = {"warpSize": WARP, **constants(lines, fn.code), **fn.values}
     for drawn in ("drawn", "real"):
-        rules = Rules(literals=drawn, races=True, kinds=fn.pointers, functions=functions(lines, fn.body))
+        rules = Rules(literals=drawn, races=True, kinds=fn.kinds, functions=functions(lines, fn.body))
         for size in SIZES if new else ():
             numbers = {**known, **dict.fromkeys(fn.numbers, size)}
             was = _left(fn, fn.body, (BLOCKS, threads), numbers, rules)

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from kscope.fixes.given.c_types import TYPES
 from kscope.fixes.given.called import Function, functions
 from kscope.fixes.given.functions import CALLS
 from kscope.fixes.given.grammar import Parser, Unplayable
@@ -22,7 +23,6 @@ from kscope.fixes.given.source import SIZES as BYTES
 from kscope.fixes.given.source import constants as named
 from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Text, closing, declared_at
-from kscope.fixes.given.type_names import TYPES
 from kscope.fixes.given.whole_numbers import NUMBERS, REAL
 from kscope.fixes.rows.function import constants
 from kscope.fixes.rows.regrouped import applied
@@ -51,19 +51,23 @@ _STORES = re.compile(r"\]\s*[-+*/%&|^]?=(?!=)|\batomic\w*|(?:[;{}]\s*\*)|\bblock
 
 
 class Kernel(Struct, frozen=True):
-    """`opened`: where its body begins in the text; `pointers`: types by name; `numbers`: of parameters, `fractions`
-    those of them that are; `known`: what names stand for; `types`: those of its template, by name. `fractions_added`:
-    whether atomics may add what is rounded."""
+    """`opened`: where its body begins in the text; `pointers`, `numbers`, `fractions`: types of parameters by name;
+    `known`: what names stand for; `types`: those of its template, by name. `fractions_added`: whether atomics may add
+    what is rounded."""
 
     text: Text
     opened: int
     pointers: Mapping[str, str]
-    numbers: tuple[str, ...]
-    fractions: tuple[str, ...]
+    numbers: Mapping[str, str]
+    fractions: Mapping[str, str]
     known: Mapping[str, int]
     called: Mapping[str, Function]
     types: Mapping[str, str]
     fractions_added: bool
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        return {**self.pointers, **self.numbers, **self.fractions}
 
     def plainly(self, text: str) -> str:
         """A text with types that can be played."""
@@ -84,7 +88,7 @@ def kernel(setting: Setting, text: Text) -> Kernel | None:
     if head is None or close is None or opened < 0 or code[close + 1 : opened].strip() or template is None:
         return None
     types, values = template
-    one = Kernel(text, opened, {}, (), (), {}, {}, types, fractions_added=False)
+    one = Kernel(text, opened, {}, {}, {}, {}, {}, types, fractions_added=False)
     parameters = _parameters(one.plainly(code[head.end() : close]))
     called = {n: (p, one.plainly(b)) for n, (p, b) in functions(lines, code[opened:]).items()}
     if parameters is None or any(_STORES.search(body) for _, body in called.values()):
@@ -97,9 +101,9 @@ def kernel(setting: Setting, text: Text) -> Kernel | None:
                   {n: v for n, v in known.items() if n in used}, called, types, added)  # fmt: skip
 
 
-def _parameters(head: str) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]] | None:
+def _parameters(head: str) -> tuple[dict[str, str], dict[str, str], dict[str, str]] | None:
     """Pointers with their types, numbers, and fractions; None where there is anything else."""
-    pointers, numbers, fractions = dict[str, str](), list[str](), list[str]()
+    pointers, numbers, fractions = dict[str, str](), dict[str, str](), dict[str, str]()
     for part in split_declarators(head):
         bare = " ".join(re.sub(r"\b(?:const|__restrict__)\b", " ", part.partition("=")[0]).split())
         made = _GIVEN.fullmatch(bare)
@@ -108,8 +112,8 @@ def _parameters(head: str) -> tuple[dict[str, str], tuple[str, ...], tuple[str, 
         if made["star"] or made["row"]:
             pointers[made["name"]] = made["kind"]
         else:
-            (fractions if made["kind"] in FLOATS else numbers).append(made["name"])
-    return (pointers, tuple(numbers), tuple(fractions)) if pointers else None
+            (fractions if made["kind"] in FLOATS else numbers)[made["name"]] = made["kind"]
+    return (pointers, numbers, fractions) if pointers else None
 
 
 def _template(setting: Setting, text: Text) -> tuple[dict[str, str], dict[str, int]] | None:
@@ -211,7 +215,7 @@ def _left(
     numbers: dict[str, float] = {name: draw.choice(sizes) for name in one.numbers}
     numbers |= {name: draw.uniform(0.1, 1.5) if real else draw.randrange(1, 150) for name in one.fractions}
     opaque = (words & {*PURE, *REAL}) - {*CALLS} - one.called.keys() - ({*REAL} if real else set()) - TYPES
-    rules = Rules(literals="real" if real else "drawn", races=True, kinds=one.pointers, only=only,
+    rules = Rules(literals="real" if real else "drawn", races=True, kinds=one.kinds, only=only,
                   opaque=tuple(sorted(opaque)), functions=one.called, steps=STEPS, paths=True)  # fmt: skip
     memory = {name: _first(one, name, n) for name in one.pointers}
     try:
