@@ -9,6 +9,7 @@ import msgspec
 
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import declared_at
+from kscope.fixes.seen import restored, with_seen
 from kscope.model.contract.findings import Finding
 from kscope.model.contract.fixes import Condition, Fix
 from kscope.model.faults import show_traceback
@@ -93,7 +94,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
 
 def proposed(setting: Setting, findings: Sequence[Finding]) -> list[Finding]:
     """The findings with the changes that mend them; of a profile those that pay, or promise nothing in figures."""
-    bare = setting.launch is None
+    bare, setting = setting.launch is None, with_seen(setting)
     made = [_made(setting, f) if bare or f.severity != "info" else [] for f in findings]
     best: dict[int, Fix] = {}
     for fix in (fix for fixes in made for fix in fixes if fix.price is not None):
@@ -117,7 +118,9 @@ def _made(setting: Setting, finding: Finding) -> list[Fix]:
             show_traceback(error)
     # What takes several neighbours at once, or puts atomics together, is printed in one way alone.
     found = [f for n, f in enumerate(found) if f.kind not in ALONE or f.kind not in {g.kind for g in found[:n]}]
-    return [_placed(setting, f) for f in found if f.printable or f.refused][:MOST]
+    placed = [_placed(setting, f) for f in found if f.printable or f.refused]
+    whole = (restored(f, [(e.file, setting.lines(e.file)) for e in f.edits]) for f in placed)
+    return [f for f in whole if f is not None and (f.printable or f.refused)][:MOST]
 
 
 def _placed(setting: Setting, fix: Fix) -> Fix:

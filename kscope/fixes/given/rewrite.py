@@ -20,6 +20,9 @@ PURE = frozenset(
      "float", "double", "int", "unsigned"}  # fmt: skip
 """Functions whose value follows from what they are given alone."""
 
+_VECTOR = re.compile(r"\b(?:float|int|uint|double|half|short|ushort|char|uchar|longlong|__half|__nv_bfloat16)[248]\b")
+_CALL = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<[\w, ]*>)?\(")
+
 
 class Call(Struct, frozen=True):
     """`name(a, b)` in a text: its span and the texts of its arguments."""
@@ -91,3 +94,13 @@ def replaced(text: str, name: str, new: Callable[[Call], str | None]) -> str:
         if put is not None:
             text = text[: one.start] + put + text[one.end :]
         at = one.start + (1 if put is None else len(put) if put.startswith(name) else 0) + (put is None)
+
+
+def calls(text: str) -> set[str]:
+    """Names that are called on a line."""
+    return set(_CALL.findall(text))
+
+
+def vector(text: str) -> bool:
+    """Whether a line names a vector type: what is wide there is wide by the author's hand."""
+    return bool(_VECTOR.search(text))

@@ -4,7 +4,7 @@ where anything is unclear nothing is found, and the change is said in words or a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -25,10 +25,24 @@ _SHARED = re.compile(
     r"(?<!extern )__shared__\s+((?:(?:__align__|alignas)\s*\(\s*\d+\s*\)\s*|volatile\s+)*)"
     r"([\w:]+(?:\s+(?:int|char|short|long))*)\s+([^;(){}]+);", re.ASCII,
 )
-_VECTOR = re.compile(r"\b(?:float|int|uint|double|half|short|ushort|char|uchar|longlong|__half|__nv_bfloat16)[248]\b")
 _NUMBER = re.compile(r"[\d\s+*/()%-]+")
 _CONSTANT = re.compile(r"\bconstexpr\s+(?:static\s+)?(?:int|unsigned|size_t|auto)\s+([^;]+);")
-_CALL = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<[\w, ]*>)?\(")
+_STRING = re.compile(r'"(?:\\.|[^"\\])*"|//')
+_AROUND = re.compile(r'\bnamespace\b[^=;()]*$|\bextern\s*$')
+
+
+class Seen(list[str]):
+    """A file's lines without comments and what is left out of them. raw: as they are; spans: of comments, by row, and
+    whether each is the whole of one; dead: rows that are left out; run: lines (from 1) that the kernel's instructions
+    are from, none where nobody knows."""
+
+    def __init__(
+        self, lines: Iterable[str], raw: Sequence[str], spans: Mapping[int, Sequence[tuple[int, int, bool]]],
+        dead: frozenset[int], run: frozenset[int],
+    ) -> None:  # fmt: skip
+        super().__init__(lines)
+        self.raw, self.spans, self.dead, self.run = raw, spans, dead, run
+        self.known: dict[str, int] | None = None
 
 
 class Array(Struct, frozen=True):
@@ -71,16 +85,71 @@ def arrays(lines: Sequence[str]) -> list[Array]:
 
 
 def constants(lines: Sequence[str]) -> dict[str, int]:
-    """Whole numbers that a file names: `constexpr int ROWS = 2 * 32, COLS = ROWS;`."""
-    known: dict[str, int] = {}
+    """Whole numbers that a file names: `constexpr int ROWS = 2 * 32, COLS = ROWS;`. Those of functions that the kernel
+    does not go through are none; a name of several numbers is none, but one of a function alone that hides a file's."""
+    if not isinstance(lines, Seen):
+        return _constants(lines, frozenset())
+    if lines.known is None:
+        lines.known = _constants(lines, lines.run)
+    return dict(lines.known)
+
+
+def _constants(lines: Sequence[str], run: frozenset[int]) -> dict[str, int]:
+    bodies = list(_bodies(lines)) if sum("constexpr" in line for line in lines) > 1 or run else []
+    said: dict[int, list[str]] = {-1: []}
+    at = 0
     for line in lines:
-        for match in _CONSTANT.finditer(line):
-            for part in split_declarators(match[1]):
-                name, _, text = part.partition("=")
-                value = evaluated(text, known)
-                if value is not None:
-                    known[name.strip()] = value
-    return known
+        for match in _CONSTANT.finditer(_without_comment(line)):
+            inside = next((n for n, (a, b, _, _) in enumerate(bodies) if a < at + match.start() < b), -1)
+            if inside < 0 or not run or not run.isdisjoint(range(*bodies[inside][2:])):
+                said.setdefault(inside, []).extend(split_declarators(match[1]))
+        at += len(line) + 1
+    of_file = {name: values for name, values in _values(said.pop(-1), {}).items() if len(values) == 1}
+    known = {name: value for name, (value,) in of_file.items() if value is not None}
+    own: dict[str, set[int | None]] = {}
+    for parts in said.values():
+        for name, values in _values(parts, known).items():
+            own.setdefault(name, set()).update(values)
+    hidden = {name: next(iter(values)) if len(values) == 1 else None for name, values in own.items()}
+    return {name: value for name, value in {**known, **hidden}.items() if value is not None}
+
+
+def _values(parts: Sequence[str], known: Mapping[str, int]) -> dict[str, set[int | None]]:
+    """What names are given there; nothing where it is not one number."""
+    found: dict[str, set[int | None]] = {}
+    now = dict(known)
+    for part in parts:
+        name, _, text = part.partition("=")
+        value = evaluated(text, now)
+        found.setdefault(name := name.strip(), set()).add(value)
+        if value is not None:
+            now[name] = value
+    return found
+
+
+def in_functions(lines: Sequence[str]) -> set[int]:
+    """Lines, from 1, of functions and records, with their heads."""
+    return {n for *_, first, behind in _bodies(lines) for n in range(first, behind)}
+
+
+def _bodies(lines: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
+    """Functions and records of a file: where their brackets open and close in its text, and their lines, from their
+    head's to the one behind them, from 1. What stands in a namespace is the file's."""
+    code = "\n".join(" " * len(x) if x.lstrip().startswith("#") else _STRING.sub(lambda m: " " * len(m[0]), x)
+                     for x in map(_without_comment, lines))  # fmt: skip
+    code = "\n".join(x.ljust(len(y)) for x, y in zip(code.split("\n"), lines, strict=True))
+    stack: list[bool] = []
+    head, opened, since, row, counted = 0, 0, 0, 1, 0
+    for m in re.finditer(r"[{};]", code):
+        outside = not any(stack)
+        if m[0] == "{":
+            stack.append(_AROUND.search(code[head : m.start()]) is None)
+            if outside and stack[-1]:
+                opened, since = m.start(), head + len(code[head:]) - len(code[head:].lstrip())
+        elif m[0] == "}" and stack and stack.pop() and not any(stack):
+            row, counted = row + code.count("\n", counted, since), since
+            yield opened, m.start(), row, row + code.count("\n", since, m.start()) + 1
+        head = m.end()
 
 
 def evaluated(text: str, known: Mapping[str, int]) -> int | None:
@@ -168,16 +237,6 @@ def named_on(lines: Sequence[str], number: int, names: Sequence[str]) -> set[str
     return {n for n in names if re.search(rf"(?<![\w.])(?<!->){re.escape(n)}\s*\[", text)}
 
 
-def calls(text: str) -> set[str]:
-    """Names that are called on a line."""
-    return set(_CALL.findall(text))
-
-
-def vector(text: str) -> bool:
-    """Whether a line names a vector type: what is wide there is wide by the author's hand."""
-    return bool(_VECTOR.search(text))
-
-
 def edited(file: str, lines: Sequence[str], changes: Mapping[int, Sequence[tuple[int, int, str]]]) -> list[Edit]:
     """Edits from (start, end, new text) by line; spans do not overlap, insertions (start = end) lie where they will."""
     out = []
@@ -222,7 +281,15 @@ def split_declarators(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _without_comment(line: str) -> str:
-    """A line with what follows // blanked, so that columns stay."""
+def comment_at(line: str) -> int:
+    """Where a comment to the line's end begins, which is none within a string; -1 where there is none."""
     at = line.find("//")
+    if at < 0 or '"' not in line[:at]:
+        return at
+    return next((m.start() for m in _STRING.finditer(line) if m[0] == "//"), -1)
+
+
+def _without_comment(line: str) -> str:
+    """A line without what follows //."""
+    at = comment_at(line)
     return line if at < 0 else line[:at]

@@ -11,7 +11,7 @@ from msgspec import Struct
 from kscope.features.sass.listing import Listing
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Setting
-from kscope.fixes.given.source import body
+from kscope.fixes.given.source import body, comment_at
 from kscope.model.contract.fixes import Edit
 
 Span = tuple[int, int, str]
@@ -91,7 +91,7 @@ def _named(name: str, lines: Sequence[str]) -> bool:
 
 def blanked(line: str) -> str:
     """A line with what follows // as blanks."""
-    at = line.find("//")
+    at = comment_at(line)
     return line if at < 0 else line[:at] + " " * (len(line) - at)
 
 

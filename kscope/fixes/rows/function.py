@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, structs
 
 from kscope.fixes.given.setting import Setting
+from kscope.fixes.given.source import in_functions
 from kscope.fixes.given.text import LONGEST, WIDEST, Span, Text, blanked, closing, declared_at, kernel_text
 
 LINES = 200  # lines of a function, from its head to its end (judged)
@@ -143,9 +144,13 @@ def sized(fn: Function, block: int, dynamic: int) -> Function | None:
 
 def constants(lines: Sequence[str], code: str) -> dict[str, int]:
     """Numbers that a file gives names to, of those that a text has."""
-    found: dict[str, int] = {}
-    words = set(re.findall(r"[A-Za-z_]\w*", code))
-    for line in map(blanked, lines):
-        for pattern in _CONSTANTS:
-            found |= {m[1]: int(m[2]) for m in pattern.finditer(line) if m[1] in words}
-    return found
+    words, own = set(re.findall(r"[A-Za-z_]\w*", code)), set(code.split("\n"))
+    found: tuple[dict[str, set[int]], dict[str, set[int]]] = {}, {}
+    within = in_functions(lines)
+    for n, line in enumerate(map(blanked, lines), 1):
+        local = n in within
+        if local and line not in own and not line.lstrip().startswith("#"):
+            continue  # of another function
+        for m in (m for pattern in _CONSTANTS for m in pattern.finditer(line) if m[1] in words):
+            found[local].setdefault(m[1], set()).add(int(m[2]))
+    return {name: values.pop() for name, values in {**found[0], **found[1]}.items() if len(values) == 1}

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kscope.fixes.given.source import Array, Use, body, calls, edited, uses, vector
+from kscope.fixes.given.rewrite import calls, vector
+from kscope.fixes.given.source import Array, Use, body, edited, uses
 from kscope.fixes.tile.layouts import Layout, Padding, Swizzle
 from kscope.fixes.tile.tiles import Tile, width
 from kscope.model.contract.fixes import Condition, Edit

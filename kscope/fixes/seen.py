@@ -1,0 +1,142 @@
+"""The source as makers of changes read it: comments and what `#if 0` leaves out are blanks, so that columns stay. What
+they change is put back beside the comments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import structs
+
+from kscope.fixes.given.setting import Setting
+from kscope.fixes.given.source import Seen
+from kscope.model.contract.fixes import Edit, Fix
+
+_TOKEN = re.compile(
+    r'R"(?P<mark>[^\s()"\\]{0,16})\((?s:.*?)\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|' r"(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'"
+    r"|(?P<comment>//(?:[^\n\\]|\\\n?)*|/\*(?s:.*?)(?:\*/|\Z))"
+)
+_OTHER = (".py", ".pyi")  # where // divides
+_BRANCH = re.compile(r"\s*#\s*(?P<word>if|ifdef|ifndef|elif|else|endif)\b\s*(?P<test>.*?)\s*$")
+_LEAVES_OUT = {"0": True, "false": True, "1": False, "true": False}
+"""Whether a test leaves out what stands behind it."""
+
+
+def with_seen(setting: Setting) -> Setting:
+    """With lines that makers may read."""
+    known: dict[str, Seen] = {}
+
+    def lines(file: str) -> Sequence[str]:
+        if file not in known:
+            raw = setting.lines(file)
+            plain = Seen(raw, raw, {}, frozenset(), frozenset())
+            known[file] = plain if file.endswith(_OTHER) else seen(raw, _run(setting, file))
+        return known[file]
+
+    return structs.replace(setting, lines=lines)
+
+
+def _run(setting: Setting, file: str) -> frozenset[int]:
+    """Lines of a file that instructions are from."""
+    sites = [site for ins in setting.code.program.instructions
+             for site in ((ins.file, ins.line), *((s.file, s.line) for s in ins.inlined))]  # fmt: skip
+    return frozenset(line for name, line in sites if name == file and line is not None)
+
+
+def seen(raw: Sequence[str], run: frozenset[int] = frozenset()) -> Seen:
+    """run: lines that instructions are from; none where nobody knows."""
+    text = "\n".join(raw)
+    if not raw or ("/" not in text and "#" not in text):
+        return Seen(raw, raw, {}, frozenset(), run)
+    spans: dict[int, list[tuple[int, int, bool]]] = {}
+    clear = _TOKEN.sub(lambda m: re.sub(r"[^\n]", " ", m[0]) if m["comment"] else m[0], text).split("\n")
+    starts = [0]
+    for line in raw:
+        starts.append(starts[-1] + len(line) + 1)
+    row = 0
+    for m in _TOKEN.finditer(text):
+        while m["comment"] and starts[row + 1] <= m.start():
+            row += 1
+        for n, one in enumerate(_by_rows(m.start() - starts[row], m["comment"] or "")):
+            spans.setdefault(row + n, []).append(one)
+    dead = set(_left_out(clear))
+    return Seen((("" if n in dead else line) for n, line in enumerate(clear)), raw, spans, frozenset(dead), run)
+
+
+def _by_rows(column: int, comment: str) -> Iterator[tuple[int, int, bool]]:
+    """(start, end, whether that is all) of a comment in each of its rows."""
+    parts = comment.split("\n") if comment else []
+    for part in parts:
+        yield column, column + len(part), len(parts) == 1
+        column = 0
+
+
+def _left_out(lines: Sequence[str]) -> Iterator[int]:
+    """Rows of tests of a number alone, and of what they leave out."""
+    stack: list[list[tuple[int, str, str]]] = []
+    for n, line in enumerate(lines):
+        m = _BRANCH.match(line) if "#" in line else None
+        if m is None:
+            continue
+        if m["word"].startswith("if"):
+            stack.append([])
+        if not stack:
+            return
+        stack[-1].append((n, m["word"], m["test"]))
+        if m["word"] == "endif":
+            yield from _dead(stack.pop())
+
+
+def _dead(group: Sequence[tuple[int, str, str]]) -> Iterator[int]:
+    (first, word, test), *between, (last, _, _) = group
+    if word != "if" or test not in _LEAVES_OUT or any(w != "else" for _, w, _ in between) or len(between) > 1:
+        return
+    middle = between[0][0] if between else last
+    yield from {first, middle, last, *(range(first, middle) if _LEAVES_OUT[test] else range(middle, last))}
+
+
+def restored(fix: Fix, lines: Iterable[tuple[str, Sequence[str]]]) -> Fix | None:
+    """A change of lines as they are: with their comments. None where one of them stands in its way. lines: of files as
+    they were read."""
+    known, out = dict(lines), []
+    for edit in fix.edits:
+        text = known.get(edit.file)
+        made = _put_back(edit, text) if isinstance(text, Seen) and edit.line <= len(text) else edit
+        if made is None:
+            return None
+        out += [made] if made.was != made.becomes else []
+    return structs.replace(fix, edits=out)
+
+
+def _put_back(edit: Edit, text: Seen) -> Edit | None:
+    row = edit.line - 1
+    raw, clear = text.raw[row], text[row]
+    if raw == clear or edit.was != clear:
+        return edit
+    becomes = None if row in text.dead else _beside(raw, clear, edit.becomes, text.spans.get(row, ()))
+    return None if becomes is None else structs.replace(edit, was=raw, becomes=becomes)
+
+
+def _beside(raw: str, clear: str, becomes: str, spans: Sequence[tuple[int, int, bool]]) -> str | None:
+    """What a row becomes, with its comments; None where one that goes on in another row is in the way."""
+    core, around = clear.rstrip(), not all(whole for *_, whole in spans)
+    if not core:  # nothing but comments
+        if around:
+            return None if becomes.strip() else raw
+        return becomes
+    tail = raw[len(core) :]
+    inner = [(a, b) for a, b, _ in spans if a < len(core)]
+    if not becomes and not around:
+        return ""
+    new = becomes.rstrip() if tail.strip() else becomes
+    first = next((n for n, (a, b) in enumerate(zip(core, new, strict=False)) if a != b), min(len(core), len(new)))
+    rest = min(len(core), len(new)) - first
+    last = next((n for n in range(rest) if core[-1 - n] != new[-1 - n]), rest)
+    start, end = first, len(core) - last
+    for a, b in inner:  # no comment is cut in two
+        start = a if a < start < b else start
+        end = b if a < end < b else end
+    if around and any(start <= a < end or start < b <= end for a, b in inner):
+        return None
+    middle = new[start : len(new) - (len(core) - end)]
+    return raw[:start] + middle + raw[end : len(core)] + (tail if tail.strip() else "")
