@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
+from kscope.model.kernel import source_lines
+
 if TYPE_CHECKING:
     from kscope.model.contract.analysis import Analysis, Finding, HotInstruction, Location
     from kscope.model.contract.detail import Detail
@@ -60,7 +62,7 @@ class Checkout:
                 text = file.read_text("utf-8", "replace")
             except OSError:
                 text = ""
-            self._lines[file] = text.splitlines() if len(text) <= LARGEST else ()
+            self._lines[file] = source_lines(text) if len(text) <= LARGEST else ()
         return self._lines[file]
 
 

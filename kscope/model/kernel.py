@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -183,6 +184,12 @@ def _arrays(columns: Mapping[str, Sequence[float]], dtype: str) -> dict[str, np.
     import numpy as np
 
     return {name: np.array(values, dtype=dtype) for name, values in columns.items()}
+
+
+def source_lines(text: str) -> list[str]:
+    """Lines as compilers count them: form feeds end none."""
+    lines = re.split(r"\r\n|\n|\r", text)
+    return lines if lines[-1] else lines[:-1]
 
 
 class Kernel(Struct, frozen=True):

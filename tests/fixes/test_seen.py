@@ -11,6 +11,7 @@ from kscope.fixes.given.source import Seen, constants
 from kscope.fixes.given.text import blanked
 from kscope.fixes.seen import restored, seen
 from kscope.model.contract.fixes import Edit, Fix
+from kscope.model.kernel import source_lines
 from kscope.parsers.files.inputs import open_input
 from kscope.parsers.ncu.kernels import read_kernels
 from tests.support.reports import fixture
@@ -132,3 +133,8 @@ def test_a_kernel_full_of_comments_gets_the_same_change() -> None:
 
     wanted = changed("")
     assert wanted and changed(" // if (x) { y[i] = 0") == wanted == changed(" /* } for (;;) x[0]++; { */")
+
+
+def test_lines_are_those_that_compilers_count() -> None:
+    assert source_lines("a\f\nb\x0bc\r\nd\x85e\n") == ["a\f", "b\x0bc", "d\x85e"]
+    assert source_lines("") == [] and source_lines("a\n\n") == ["a", ""]

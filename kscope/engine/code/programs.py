@@ -30,7 +30,7 @@ from kscope.model.contract.analysis import (
 )
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import AGAIN, fenced, in_words, show_traceback
-from kscope.model.kernel import Kernel
+from kscope.model.kernel import Kernel, source_lines
 from kscope.model.program import Cubin
 from kscope.model.quoted import quoted
 from kscope.parsers.files.inputs import open_input
@@ -238,7 +238,7 @@ def _joined(kernel: Kernel, analysis: KernelAnalysis, *, annotate: bool, lines: 
 
 
 def _embedded(kernel: Kernel) -> Lines:
-    return lambda name: kernel.sources.get(name, "").splitlines()
+    return lambda name: source_lines(kernel.sources.get(name, ""))
 
 
 def _sources(code: Listing, lines: Lines | None) -> dict[str, dict[int, str]]:
@@ -280,7 +280,7 @@ def sources_below(root: Path) -> Lines:
             file = base.joinpath(*parts[start:])
             try:
                 if file.resolve().is_relative_to(base) and file.is_file():
-                    return file.read_text("utf-8", "replace").splitlines()
+                    return source_lines(file.read_text("utf-8", "replace"))
             except OSError:
                 continue
         return ()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kscope.model.kernel import source_lines
+
 if TYPE_CHECKING:
     from kscope.features.facts import Facts
     from kscope.features.sass.listing import Listing
@@ -33,7 +35,7 @@ def setting_of(facts: Facts, lines: Lines | None = None) -> Setting:
 
     def embedded(file: str) -> Sequence[str]:
         if file not in texts:
-            texts[file] = kernel.sources.get(file, "").splitlines() or (lines(file) if lines is not None else ())
+            texts[file] = source_lines(kernel.sources.get(file, "")) or (lines(file) if lines is not None else ())
         return texts[file]
 
     name, us = kernel.demangled or kernel.name, (kernel.duration_ns or 0.0) / 1e3

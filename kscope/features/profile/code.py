@@ -13,7 +13,7 @@ from kscope.features.sass.columns import Column, total
 from kscope.features.sass.library_code import own_place
 from kscope.features.sass.listing import Listing, Structure, once_per_code
 from kscope.model.contract.analysis import Location
-from kscope.model.kernel import Kernel
+from kscope.model.kernel import Kernel, source_lines
 from kscope.model.operand import UNIFORM_BASE, Operand
 from kscope.model.program import Instruction, Program
 
@@ -172,7 +172,7 @@ class Code(Listing):
     def _lines(self, file: str) -> list[str]:
         cached: dict[str, list[str]] = self.__dict__.setdefault("_line_cache", {})
         if file not in cached:
-            cached[file] = self.kernel.sources.get(file, "").splitlines()
+            cached[file] = source_lines(self.kernel.sources.get(file, ""))
         return cached[file]
 
 
