@@ -104,7 +104,7 @@ def restored(fix: Fix, lines: Iterable[tuple[str, Sequence[str]]]) -> Fix | None
         made = _put_back(edit, text) if isinstance(text, Seen) and edit.line <= len(text) else edit
         if made is None:
             return None
-        out += [made] if made.was != made.becomes else []
+        out += [made] if made is edit or made.was != made.becomes else []
     return structs.replace(fix, edits=out)
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import copy
 import re
 
+import msgspec
 import pytest
 
 from kscope.engine.code.fixing import subjects
-from kscope.fixes.compute.narrow import _spans, _wide_names, short_ways
+from kscope.engine.findings.mended import setting_of
+from kscope.fixes.compute.narrow import _spans, _wide_names, fixes, short_ways
+from kscope.fixes.given.setting import Asked
 from tests.support.reports import fixture
-from tests.support.with_sources import BELOW, changes
+from tests.support.with_sources import BELOW, changes, diagnosed
+from tools.fixes_measures import facts
 
 HEAD = "__global__ void k(const float* x, float* y, long long n, int m, size_t const d, float s) {\n"
 
@@ -87,3 +91,82 @@ def test_lines(line: str, becomes: str) -> None:
 def test_names_of_two_types_are_not_taken() -> None:
     assert set(_wide_names(HEAD + "int n = 3; }")) == {"d"}
     assert not re.search("x|y|m", "".join(_wide_names(HEAD + "}")))
+
+
+DECLARED = ("const float* __restrict__ x, float* __restrict__ y, long long S, long long H, long long D, long long n",
+            "  long long i = blockIdx.x * 256ll + threadIdx.x; if (i >= n) return;",
+            "  long long d = i % D, s = i / D % S, h = i / (D * S) % H, b = i / (D * S * H);")  # fmt: skip
+
+
+def typed(above: str, parameters: str, index: str, rest: str = DECLARED[2], instance: str = "") -> list[str]:
+    """Lines that change where the kernel is written with other types. above: what stands in the file before it."""
+    setting = setting_of(facts("swap_heads.division"), BELOW)
+    file = next(iter({ins.file for ins in setting.code.program.instructions if ins.file is not None}))
+    lines = list(setting.lines(file))
+    head = next(n for n, line in enumerate(lines) if "swap_heads_division(" in line)
+    lines[0] = above.partition("@")[0]
+    before = above.partition("@")[2]
+    lines[head] = f"{before} {lines[head].replace(DECLARED[0], f'const float* x, float* y, {parameters}')}"
+    lines[head + 1], lines[head + 2] = index, rest
+    other = msgspec.structs.replace(setting, lines=lambda name: lines if name == file else [], instance=instance)
+    finding = next(f for f in diagnosed("swap_heads.division").findings if f.code == "CMP205")
+    return [e.becomes.strip() for fix in fixes(Asked(other, finding)) for e in fix.edits]
+
+
+NARROWED = [
+    "long long d = (unsigned)i % (unsigned)D, s = (unsigned)i / (unsigned)D % (unsigned)S, "
+    "h = (unsigned)i / (unsigned)(D * S) % (unsigned)H, b = (unsigned)i / (unsigned)(D * S * H);"
+]
+INDEX = "index_t i = blockIdx.x * (index_t)256 + threadIdx.x; if (i >= n) return;"
+
+
+@pytest.mark.parametrize(
+    ("above", "parameters", "index"),
+    [
+        ("typedef long long index_t;", "index_t S, index_t H, index_t D, index_t n", INDEX),
+        ("using index_t = std::int64_t;", "const index_t S, int H, unsigned int D, index_t n", INDEX),
+        ("typedef long int large; using index_t = large;", "index_t S, index_t H, index_t D, index_t n", INDEX),
+        ("", "long long int S, std::size_t H, uint32_t D, long long n",
+         "auto i = (long long)blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return;"),
+        ("", "long S, int H, int D, long n", "const auto i = blockIdx.x * 256ll + threadIdx.x; const auto m = D * 2;"),
+    ],
+)  # fmt: skip
+def test_types_by_other_names_are_read(above: str, parameters: str, index: str) -> None:
+    assert typed(above, parameters, index) == NARROWED
+
+
+def test_types_of_the_instance_are_read() -> None:
+    above, given = "@template <typename T, typename I>", "I S, I H, I D, I n"
+    index = "I i = blockIdx.x * (I)256 + threadIdx.x; if (i >= n) return;"
+    name = "swap_heads_division"
+    assert typed(above, given, index, instance=f"{name}<float, long>(float const*, float*, long)") == NARROWED
+    for unknown in ("", "<float, Index>(float*)", "<long>(float*)", "<float, float>(float*)"):
+        assert typed(above, given, index, instance=name + unknown) == []
+
+
+@pytest.mark.parametrize(
+    ("above", "parameters", "index"),
+    [
+        ("", "index_t S, index_t H, index_t D, index_t n", INDEX),  # of another file
+        ("typedef long long index_t; typedef int index_t;", "index_t S, index_t H, index_t D, index_t n", INDEX),
+        ("struct A { typedef long long index_t; };", "index_t S, index_t H, index_t D, index_t n", INDEX),
+        ("", "long S, int H, Count D, long n", "auto i = blockIdx.x * 256ll + threadIdx.x;"),
+        ("", "long S, int H, int D, long n", "auto i = at(blockIdx.x);"),
+        ("", "long S, int H, int D, long n", "auto i = blockIdx.x * 256.f;"),
+        ("", "int S, int H, int D, int n", "auto i = blockIdx.x * 256 + threadIdx.x;"),  # of 32 bits already
+    ],
+)  # fmt: skip
+def test_types_that_are_not_known_are_refused(above: str, parameters: str, index: str) -> None:
+    assert typed(above, parameters, index) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "becomes"),
+    [
+        ("long long a = i / blockDim.x;", "long long a = (unsigned)i / (unsigned)blockDim.x;"),
+        ("long long a = i % (gridDim.x * m);", "long long a = (unsigned)i % (unsigned)(gridDim.x * m);"),
+        ("long long a = i / size.x;", "long long a = i / size.x;"),
+    ],
+)
+def test_numbers_of_the_launch_are_integers(line: str, becomes: str) -> None:
+    assert narrowed(line) == becomes

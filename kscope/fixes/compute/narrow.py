@@ -12,14 +12,16 @@ from kscope.features.patterns.math_functions import integer_divisions
 from kscope.features.sass.branches import targets_of
 from kscope.features.sass.columns import total
 from kscope.features.sass.listing import Listing
+from kscope.fixes.compute.widths import made, plainly
 from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import constants, split_declarators
 from kscope.fixes.given.text import Span, kernel_text, spans_edited
+from kscope.fixes.rows.function import constants as defined
 from kscope.isa.families import family
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
-_WIDE = r"(?:unsigned\s+long\s+long|long\s+long(?:\s+int)?|u?int64_t|size_t|ptrdiff_t|unsigned\s+long|long)"
+_WIDE = r"(?:(?:unsigned\s+)?long(?:\s+long)?(?:\s+int)?|u?int64_t|size_t|ptrdiff_t)"
 _PARAMETER = re.compile(rf"[(,]\s*(?:const\s+)?(?P<type>{_WIDE})\s+(?:const\s+)?(?P<name>\w+)\s*(?=[,)])", re.ASCII)
 _LOCAL = re.compile(rf"(?<=[;{{}}(])\s*(?:const\s+)?(?P<type>{_WIDE})\s+(?P<rest>[^;{{}}]+);", re.ASCII)
 _NARROW = re.compile(
@@ -31,7 +33,9 @@ _CHAIN = re.compile(r"(?<!\*)[/%](?![=/*])")
 _ASSIGNED = re.compile(r"[/%]=")
 _BOUND = re.compile(r"(?:[*)~!.]|(?:^|[^\w\s)\]]|return)\s*[-+])\s*$", re.ASCII)  # binds an operand from in front of it
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_PLAIN = re.compile(r"[\w\s*+-]*", re.ASCII)
+_DIMENSION = r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\.[xyz]\b"
+_LAUNCH = re.compile(_DIMENSION)
+_PLAIN = re.compile(rf"(?:{_DIMENSION}|[\w\s*+-])*", re.ASCII)
 _FLOAT = re.compile(r"\b\d+[eE]\d+|\b\d+[fF]\b", re.ASCII)
 _FLOATS = (
     r"\b(?:float|double|half|__half|\w*bfloat16)[\s*&]+(?:(?:const|__restrict__)\s+)*"
@@ -53,8 +57,10 @@ def fixes(asked: Asked) -> list[Fix]:
     text = kernel_text(setting)
     if text is None or setting.launch is None or not tests:
         return []
-    wide = _wide_names(text.code)
-    spans = _spans(text.code, wide, constants(setting.lines(text.file)))
+    lines, read = setting.lines(text.file), plainly(setting, text)
+    by_value = made(read)
+    wide = _wide_names(read) | {n: kind for n, kind in by_value.items() if "long" in kind}
+    spans = _spans(text.code, wide, {*constants(lines), *defined(lines, text.code), *by_value}, read)
     edits = spans_edited(setting, text, spans) if spans else []
     if not edits:
         return []
@@ -107,11 +113,12 @@ def _wide_names(code: str) -> dict[str, str]:
     return {n: " ".join(t.split()) for n, t in found.items() if not re.search(_OTHER.format(name=n), code)}
 
 
-def _spans(code: str, wide: dict[str, str], known: Collection[str] = ()) -> list[Span]:
+def _spans(code: str, wide: dict[str, str], known: Collection[str] = (), read: str = "") -> list[Span]:
     """Every division of 64-bit integers by a number that the compiler does not know, in 32 bits; none where one of
-    them is not understood: what is left in 64 bits would be computed beside it. known: names of constants."""
+    them is not understood: what is left in 64 bits would be computed beside it. known: names of other integers. read:
+    the code with the types that it has."""
     out: list[Span] = []
-    whole = {*wide, *known, *_narrow_names(code)}
+    whole = {*wide, *known, *_narrow_names(read or code)}
     if any(n in wide for m in _ASSIGNED.finditer(code) for n in _NAME.findall(_around(code, m.start()))):
         return []
     for chain in _chains(code):
@@ -119,7 +126,7 @@ def _spans(code: str, wide: dict[str, str], known: Collection[str] = ()) -> list
             if any(n in wide for n in _NAME.findall(chain)):
                 return []
             continue
-        taken = _taken(chain, code, wide, whole)
+        taken = _taken(chain, read or code, wide, whole)
         if taken is None:
             return []
         if taken:
@@ -128,7 +135,7 @@ def _spans(code: str, wide: dict[str, str], known: Collection[str] = ()) -> list
 
 
 def _names(chain: _Chain) -> list[str]:
-    return [n for part in (chain.first, *(d for _, d in chain.rest)) for n in _NAME.findall(part)]
+    return [n for part in (chain.first, *(d for _, d in chain.rest)) for n in _NAME.findall(_LAUNCH.sub("", part))]
 
 
 def _taken(chain: _Chain, code: str, wide: Collection[str], whole: Collection[str]) -> bool | None:
@@ -201,7 +208,7 @@ def _before(code: str, at: int) -> int | None:
                 inner = code[n + 1 : end - 1]
                 return n if _PLAIN.fullmatch(inner) and not re.search(r"[\w>\]]\s*$", code[:n]) else None
         return None
-    name = re.search(r"(?<![\w.>\]])[A-Za-z_]\w*$", code[:end], re.ASCII)
+    name = re.search(rf"(?:{_DIMENSION}|(?<![\w.>\]])[A-Za-z_]\w*)$", code[:end], re.ASCII)
     return name.start() if name is not None else None
 
 
@@ -210,5 +217,5 @@ def _after(code: str, at: int) -> int | None:
     if code[at : at + 1] == "(":
         close = code.find(")", at)
         return close + 1 if close > 0 and _PLAIN.fullmatch(code[at + 1 : close]) else None
-    name = re.match(r"\w+(?!\w|\s*[(\[.]|\s*->)", code[at:], re.ASCII)
+    name = re.match(rf"{_DIMENSION}|\w+(?!\w|\s*[(\[.]|\s*->)", code[at:], re.ASCII)
     return at + name.end() if name is not None else None
