@@ -129,14 +129,20 @@ def _beside(raw: str, clear: str, becomes: str, spans: Sequence[tuple[int, int, 
     if not becomes and not around:
         return ""
     new = becomes.rstrip() if tail.strip() else becomes
-    first = next((n for n, (a, b) in enumerate(zip(core, new, strict=False)) if a != b), min(len(core), len(new)))
-    rest = min(len(core), len(new)) - first
-    last = next((n for n in range(rest) if core[-1 - n] != new[-1 - n]), rest)
-    start, end = first, len(core) - last
-    for a, b in inner:  # no comment is cut in two
-        start = a if a < start < b else start
-        end = b if a < end < b else end
+    start, end = _changed(core, new, inner)
     if around and any(start <= a < end or start < b <= end for a, b in inner):
         return None
     middle = new[start : len(new) - (len(core) - end)]
     return raw[:start] + middle + raw[end : len(core)] + (tail if tail.strip() else "")
+
+
+def _changed(core: str, new: str, inner: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Where a row differs from a new one, no comment cut in two."""
+    least = min(len(core), len(new))
+    start = next((n for n in range(least) if core[n] != new[n]), least)
+    same = next((n for n in range(least - start) if core[-1 - n] != new[-1 - n]), least - start)
+    end = len(core) - same
+    for a, b in inner:
+        start = a if a < start < b else start
+        end = b if a < end < b else end
+    return start, end

@@ -95,16 +95,8 @@ def constants(lines: Sequence[str]) -> dict[str, int]:
 
 
 def _constants(lines: Sequence[str], run: frozenset[int]) -> dict[str, int]:
-    bodies = list(_bodies(lines)) if sum("constexpr" in line for line in lines) > 1 or run else []
-    said: dict[int, list[str]] = {-1: []}
-    at = 0
-    for line in lines:
-        for match in _CONSTANT.finditer(_without_comment(line)):
-            inside = next((n for n, (a, b, _, _) in enumerate(bodies) if a < at + match.start() < b), -1)
-            if inside < 0 or not run or not run.isdisjoint(range(*bodies[inside][2:])):
-                said.setdefault(inside, []).extend(split_declarators(match[1]))
-        at += len(line) + 1
-    of_file = {name: values for name, values in _values(said.pop(-1), {}).items() if len(values) == 1}
+    said = _said(lines, run)
+    of_file = {name: values for name, values in _values(said.pop(-1, ()), {}).items() if len(values) == 1}
     known = {name: value for name, (value,) in of_file.items() if value is not None}
     own: dict[str, set[int | None]] = {}
     for parts in said.values():
@@ -112,6 +104,20 @@ def _constants(lines: Sequence[str], run: frozenset[int]) -> dict[str, int]:
             own.setdefault(name, set()).update(values)
     hidden = {name: next(iter(values)) if len(values) == 1 else None for name, values in own.items()}
     return {name: value for name, value in {**known, **hidden}.items() if value is not None}
+
+
+def _said(lines: Sequence[str], run: frozenset[int]) -> dict[int, list[str]]:
+    """What a file (-1) and each of its functions name, of those that were run, or of all."""
+    bodies = list(_bodies(lines)) if sum("constexpr" in line for line in lines) > 1 or run else []
+    said: dict[int, list[str]] = {}
+    at = 0
+    for line in lines:
+        for match in _CONSTANT.finditer(_without_comment(line)):
+            inside = next((n for n, (a, b, _, _) in enumerate(bodies) if a < at + match.start() < b), -1)
+            if inside < 0 or not run or not run.isdisjoint(range(*bodies[inside][2:])):
+                said.setdefault(inside, []).extend(split_declarators(match[1]))
+        at += len(line) + 1
+    return said
 
 
 def _values(parts: Sequence[str], known: Mapping[str, int]) -> dict[str, set[int | None]]:
@@ -135,9 +141,8 @@ def in_functions(lines: Sequence[str]) -> set[int]:
 def _bodies(lines: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
     """Functions and records of a file: where their brackets open and close in its text, and their lines, from their
     head's to the one behind them, from 1. What stands in a namespace is the file's."""
-    code = "\n".join(" " * len(x) if x.lstrip().startswith("#") else _STRING.sub(lambda m: " " * len(m[0]), x)
-                     for x in map(_without_comment, lines))  # fmt: skip
-    code = "\n".join(x.ljust(len(y)) for x, y in zip(code.split("\n"), lines, strict=True))
+    clear = ("" if x.strip()[:1] == "#" else _STRING.sub(lambda m: " " * len(m[0]), _without_comment(x)) for x in lines)
+    code = "\n".join(x.ljust(len(y)) for x, y in zip(clear, lines, strict=True))
     stack: list[bool] = []
     head, opened, since, row, counted = 0, 0, 0, 1, 0
     for m in re.finditer(r"[{};]", code):
