@@ -5,17 +5,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from msgspec import structs
 
 from kscope.fixes.given.setting import Setting
-from kscope.fixes.given.source import Seen
-from kscope.model.contract.fixes import Edit, Fix
+from kscope.fixes.given.source import Seen, in_functions
+from kscope.model.contract.fixes import Condition, Edit, Fix
 
 _TOKEN = re.compile(
     r'R"(?P<mark>[^\s()"\\]{0,16})\((?s:.*?)\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|' r"(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'"
     r"|(?P<comment>//(?:[^\n\\]|\\\n?)*|/\*(?s:.*?)(?:\*/|\Z))"
 )
+_STAYS = Condition(
+    holds="what other macros leave in of it may stay as it is", state="check",
+    why="lines of #if that were not compiled do not change",
+)  # fmt: skip
 _OTHER = (".py", ".pyi")  # where // divides
 _BRANCH = re.compile(r"\s*#\s*(?P<word>if|ifdef|ifndef|elif|else|endif)\b\s*(?P<test>.*?)\s*$")
 _LEAVES_OUT = {"0": True, "false": True, "1": False, "true": False}
@@ -59,8 +64,9 @@ def seen(raw: Sequence[str], run: frozenset[int] = frozenset()) -> Seen:
             row += 1
         for n, one in enumerate(_by_rows(m.start() - starts[row], m["comment"] or "")):
             spans.setdefault(row + n, []).append(one)
-    dead = set(_left_out(clear))
-    return Seen((("" if n in dead else line) for n, line in enumerate(clear)), raw, spans, frozenset(dead), run)
+    dead, unless = _left_out(clear, run)
+    lines = ("" if n in dead else line for n, line in enumerate(clear))
+    return Seen(lines, raw, spans, frozenset(dead), run, frozenset(unless))
 
 
 def _by_rows(column: int, comment: str) -> Iterator[tuple[int, int, bool]]:
@@ -71,9 +77,11 @@ def _by_rows(column: int, comment: str) -> Iterator[tuple[int, int, bool]]:
         column = 0
 
 
-def _left_out(lines: Sequence[str]) -> Iterator[int]:
-    """Rows of tests of a number alone, and of what they leave out."""
-    stack: list[list[tuple[int, str, str]]] = []
+def _left_out(lines: Sequence[str], run: frozenset[int]) -> tuple[set[int], set[int]]:
+    """Rows of what `#if` leaves out, and of these tests themselves, where the test is a number or instructions are from
+    one branch alone, as just one is compiled; and of these what other macros would leave in."""
+    stack: list[list[tuple[int, str]]] = []
+    dead, unless = set[int](), set[int]()
     for n, line in enumerate(lines):
         m = _BRANCH.match(line) if "#" in line else None
         if m is None:
@@ -81,18 +89,32 @@ def _left_out(lines: Sequence[str]) -> Iterator[int]:
         if m["word"].startswith("if"):
             stack.append([])
         if not stack:
-            return
-        stack[-1].append((n, m["word"], m["test"]))
+            break
+        stack[-1].append((n, m["test"] if m["word"] == "if" else m["word"]))
         if m["word"] == "endif":
-            yield from _dead(stack.pop())
+            group = stack.pop()
+            branches = [range(a + 1, b) for (a, _), (b, _) in pairwise(group)]
+            live, known = _live([said for _, said in group], branches, run)
+            if live is not None:
+                other = {row for k, rows in enumerate(branches) if k != live for row in rows}
+                dead |= other | {row for at, _ in group for row in _continued(lines, at)}
+                unless |= set() if known else other
+    return dead, unless
 
 
-def _dead(group: Sequence[tuple[int, str, str]]) -> Iterator[int]:
-    (first, word, test), *between, (last, _, _) = group
-    if word != "if" or test not in _LEAVES_OUT or any(w != "else" for _, w, _ in between) or len(between) > 1:
-        return
-    middle = between[0][0] if between else last
-    yield from {first, middle, last, *(range(first, middle) if _LEAVES_OUT[test] else range(middle, last))}
+def _live(said: Sequence[str], branches: Sequence[range], run: frozenset[int]) -> tuple[int | None, bool]:
+    """(which branch is compiled, -1 where none of them; whether the text itself says so)."""
+    if said[0] in _LEAVES_OUT and said[1:] in (["endif"], ["else", "endif"]):
+        return (0 if not _LEAVES_OUT[said[0]] else 1 if len(branches) > 1 else -1), True
+    from_it = [k for k, rows in enumerate(branches) if not run.isdisjoint(range(rows.start + 1, rows.stop + 1))]
+    return (from_it[0] if len(from_it) == 1 else None), False
+
+
+def _continued(lines: Sequence[str], row: int) -> Iterator[int]:
+    yield row
+    while lines[row].rstrip().endswith("\\") and row + 1 < len(lines):
+        row += 1
+        yield row
 
 
 def restored(fix: Fix, lines: Iterable[tuple[str, Sequence[str]]]) -> Fix | None:
@@ -105,7 +127,16 @@ def restored(fix: Fix, lines: Iterable[tuple[str, Sequence[str]]]) -> Fix | None
         if made is None:
             return None
         out += [made] if made is edit or made.was != made.becomes else []
-    return structs.replace(fix, edits=out)
+    stays = any(_unless(text, [e.line for e in out if e.file == file]) for file, text in known.items())
+    return structs.replace(fix, edits=out, conditions=[*fix.conditions, *([_STAYS] if stays else [])])
+
+
+def _unless(text: Sequence[str], changed: Sequence[int]) -> bool:
+    """Whether a function that changes has lines that other macros would leave in."""
+    if not isinstance(text, Seen) or not text.unless:
+        return False
+    around = in_functions(text, changed)
+    return any(row + 1 in around for row in text.unless)
 
 
 def _put_back(edit: Edit, text: Seen) -> Edit | None:

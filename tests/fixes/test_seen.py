@@ -77,6 +77,33 @@ def test_changes_are_put_beside_the_comments(row: int, becomes: str, printed: st
     assert made is None or made.edits[0].was == TEXT[row]
 
 
+BRANCHES = """#ifndef GUARD
+__global__ void k(int* x) {
+#ifdef FAST \\
+  && FASTER
+  x[0] = 1;
+#elif defined(B)
+  x[1] = 2;
+#else
+  x[2] = 3;
+#endif
+  x[4] = 5;
+}
+#endif""".split("\n")
+
+
+def test_what_was_not_compiled_is_left_out() -> None:
+    whole = seen(BRANCHES)
+    assert list(whole) == BRANCHES  # nobody knows
+    read = seen(BRANCHES, frozenset({2, 7, 11}))
+    assert [line for line in read if line] == [BRANCHES[1], BRANCHES[6], BRANCHES[10], "}"]
+    assert list(seen(BRANCHES, frozenset({2, 7, 9, 11})))[2:10] == BRANCHES[2:10]  # compiled twice
+    for row, stays in ((10, True), (6, True), (4, None)):
+        edits = [Edit(file="a.cu", line=row + 1, was=read[row], becomes="y;")]
+        made = restored(Fix(kind="jam", title="", edits=edits), [("a.cu", read)])
+        assert (None if made is None else any("other macros" in c.holds for c in made.conditions)) is stays
+
+
 def test_slashes_in_strings_are_no_comments() -> None:
     assert blanked('f("a//b"); // c').rstrip() == 'f("a//b");'
 

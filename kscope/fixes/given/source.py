@@ -34,14 +34,14 @@ _AROUND = re.compile(r'\bnamespace\b[^=;()]*$|\bextern\s*$')
 class Seen(list[str]):
     """A file's lines without comments and what is left out of them. raw: as they are; spans: of comments, by row, and
     whether each is the whole of one; dead: rows that are left out; run: lines (from 1) that the kernel's instructions
-    are from, none where nobody knows."""
+    are from, none where nobody knows; unless: rows that other macros would leave in."""
 
     def __init__(
         self, lines: Iterable[str], raw: Sequence[str], spans: Mapping[int, Sequence[tuple[int, int, bool]]],
-        dead: frozenset[int], run: frozenset[int],
+        dead: frozenset[int], run: frozenset[int], unless: frozenset[int] = frozenset(),
     ) -> None:  # fmt: skip
         super().__init__(lines)
-        self.raw, self.spans, self.dead, self.run = raw, spans, dead, run
+        self.raw, self.spans, self.dead, self.run, self.unless = raw, spans, dead, run, unless
         self.known: dict[str, int] | None = None
 
 
@@ -133,9 +133,10 @@ def _values(parts: Sequence[str], known: Mapping[str, int]) -> dict[str, set[int
     return found
 
 
-def in_functions(lines: Sequence[str]) -> set[int]:
-    """Lines, from 1, of functions and records, with their heads."""
-    return {n for *_, first, behind in _bodies(lines) for n in range(first, behind)}
+def in_functions(lines: Sequence[str], of: Sequence[int] = ()) -> set[int]:
+    """Lines, from 1, of functions and records, with their heads; of: of those alone that have one of these."""
+    every = [range(first, behind) for *_, first, behind in _bodies(lines)]
+    return {n for one in every if not of or any(x in one for x in of) for n in one}
 
 
 def _bodies(lines: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
@@ -205,7 +206,8 @@ def body(lines: Sequence[str], line: int) -> range:
         part = text[: text.find("__shared__")] if number == line and "__shared__" in text else text
         depth += part.count("{") - part.count("}")
         first = number
-        if depth > 0 and re.search(r"\b__(?:global|device)__\b", _joined(lines, number)):
+        head = " ".join(lines[max(0, number - 3) : number])  # which is broken over lines
+        if depth > 0 and re.search(r"\b__(?:global|device)__\b", head):
             break
     depth, opened = 0, False
     for number in range(first, len(lines) + 1):
@@ -215,11 +217,6 @@ def body(lines: Sequence[str], line: int) -> range:
         if opened and depth <= 0:
             return range(first, number + 1)
     return range(first, len(lines) + 1)
-
-
-def _joined(lines: Sequence[str], number: int) -> str:
-    """A line with the two before it: heads of functions are broken."""
-    return " ".join(lines[max(0, number - 3) : number])
 
 
 def uses(lines: Sequence[str], within: range, name: str) -> list[Use]:
