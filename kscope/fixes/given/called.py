@@ -66,7 +66,7 @@ def trees(
     }
 
 
-def of_function(parameters: Sequence[str]) -> tuple[Sequence[Kind], Kind]:
+def types(parameters: Sequence[str]) -> tuple[Sequence[Kind], Kind]:
     """Types of a function's parameters, and of what it gives."""
     if not isinstance(parameters, Parameters):
         return (None,) * len(parameters), None

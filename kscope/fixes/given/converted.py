@@ -29,6 +29,7 @@ from kscope.fixes.given.lanes_played import SHUFFLES
 from kscope.fixes.given.whole_numbers import REAL
 
 Typed = tuple[Node, Kind]
+Functions = Mapping[str, tuple[Sequence[Kind], Kind]]
 _COMPARED = ("<", ">", "<=", ">=", "==", "!=")
 _GROWING = ("+", "-", "*")
 _FRACTIONS = {*REAL, "fmaxf", "fminf", "fabsf", "fmaf", "fmax", "fmin", "__fmaf_rn", "__fadd_rn", "__fsub_rn",
@@ -48,10 +49,11 @@ class Conversions:
     parameters, and of what they give."""
 
     def __init__(
-        self, names: Mapping[str, Kind], *, real: bool, functions: Mapping[str, tuple[Sequence[Kind], Kind]]
+        self, names: Mapping[str, Kind], *, real: bool, functions: Functions
     ) -> None:
         self.names, self.real, self.functions = dict(names), real, functions
         self.returns: Kind = None
+        self.unsigned = {name for name, kind in names.items() if kind == To(UNSIGNED)}
 
     def statement(self, node: Node) -> Node:
         known = getattr(self, f"_do_{node[0]}", None)
@@ -106,6 +108,7 @@ class Conversions:
             lengths = [self.of(d)[0] for d in dims]
             for _ in (*dims, *("*" if star == "*" else "")):
                 kind = To(kind)
+            self.unsigned |= {f"[{name}]"} if dims and named(node[1]) == UNSIGNED else set()
             self.names[name] = kind
             made.append((name, star, lengths, put))
         return "declare", node[1], made, node[3]
@@ -276,11 +279,14 @@ def _of_the_launch(node: Node) -> bool:
     return (node[0] == "name" and "." in node[1]) or (node[0] == "number" and isinstance(node[1], int))
 
 
-def converted(
-    body: Node, names: Mapping[str, Any], returns: Kind, *, real: bool,
-    functions: Mapping[str, tuple[Sequence[Kind], Kind]],
-) -> Node:  # fmt: skip
-    """A function's body with its conversions. returns: the type of what it gives."""
+def converted(body: Node, names: Mapping[str, Any], functions: Functions, *, real: bool) -> tuple[Node, set[str]]:
+    """A kernel's body with its conversions, and names of the arrays whose sums begin anew at zero."""
     one = Conversions(names, real=real, functions=functions)
-    one.returns = returns
+    return one.statement(body), one.unsigned
+
+
+def of_function(body: Node, names: Mapping[str, Any], gives: Kind, functions: Functions, *, real: bool) -> Node:
+    """The same of a function, which gives one value."""
+    one = Conversions(names, real=real, functions=functions)
+    one.returns = gives
     return one.statement(body)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kscope.fixes.given.c_types import WIDE
+from collections.abc import Collection
+
+from kscope.fixes.given.c_types import WIDE, WORD
 from kscope.fixes.given.functions import packed
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.kinds import Pointer, Values, Vector
@@ -12,9 +14,17 @@ from kscope.model.lazily import np
 
 
 class Operators(Places):
-    """Values of expressions of operators. held: what an assignment puts together."""
+    """Values of expressions of operators. held: what an assignment puts together; unsigned: arrays of such words."""
 
     held: tuple[Values, Values]
+    unsigned: Collection[str] = ()
+
+    def joined(self, name: str, to: Values, value: Values) -> Values:
+        found = super().joined(name, to, value)
+        if name == "atomicAdd" and to.memory in self.unsigned:
+            cells, _, place = self.place(to.memory, to.at)
+            cells[place] &= (1 << WORD) - 1
+        return found
 
     def _store(self, target: Node, value: Values, to: Pointer | None) -> None:
         raise NotImplementedError

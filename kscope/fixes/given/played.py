@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from kscope.fixes.given.c_types import HALVES, of_names, typed
-from kscope.fixes.given.called import Function, called, of_function, trees
-from kscope.fixes.given.converted import converted
+from kscope.fixes.given.called import Function, called, trees, types
+from kscope.fixes.given.converted import converted, of_function
 from kscope.fixes.given.functions import addressed, result_of
 from kscope.fixes.given.grammar import Node, Parser, Unplayable, whole
 from kscope.fixes.given.kinds import (
@@ -142,11 +142,12 @@ class Threads(Leaving, Operators):
     def converted(self, body: Node, rules: Rules, memory: Mapping[str, Any]) -> Node:
         """A body, and the functions that it calls, with the conversions of their types."""
         names = of_names(rules.kinds, memory)
-        kinds = {name: of_function(rules.functions[name][0]) for name in self.called}
+        kinds = {name: types(rules.functions[name][0]) for name in self.called}
         for name, (parameters, tree) in self.called.items():
             inner = names | dict(zip(parameters, kinds[name][0], strict=True))
-            self.called[name] = parameters, converted(tree, inner, kinds[name][1], real=self.real, functions=kinds)
-        return converted(body, names, None, real=self.real, functions=kinds)
+            self.called[name] = parameters, of_function(tree, inner, kinds[name][1], kinds, real=self.real)
+        body, self.unsigned = converted(body, names, kinds, real=self.real)
+        return body
 
     def took(self) -> Played:
         writers = self.races.writers() if self.races is not None else {}

@@ -170,7 +170,7 @@ def _ran(
 ) -> bool:  # fmt: skip
     """Whether a launch could be played whose blocks come as a schedule says: those of an entry at a time."""
     called: dict[str, Called] = {f"{fn.name}_before": (("v", "part"), texts["before"])}
-    kinds = {**fn.pointers, f"{fn.name}_state": "unsigned long long", f"{fn.name}_turn": "unsigned"}
+    kinds = {**fn.kinds, f"{fn.name}_state": "unsigned long long", f"{fn.name}_turn": "unsigned"}
     for some in schedule:
         rules = Rules(literals="drawn", races=True, kinds=kinds, functions=called, only=tuple(some), tickets=True,
                       handed=(f"{fn.name}_state", f"{fn.name}_turn"), opaque=())  # fmt: skip

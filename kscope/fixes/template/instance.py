@@ -222,7 +222,7 @@ class Player:
         first = {name: memory[name].copy() for name, (_, const) in kernel.arrays.items() if not const}
         numbers: dict[str, Any] = dict.fromkeys(kernel.function.numbers, size)
         numbers |= {n: size if v >= LARGE else v for n, v in kernel.sizes.items()} | {kernel.name: value}
-        kinds = {name: kind for name, (kind, _) in kernel.arrays.items()}
+        kinds = kernel.function.kinds | {name: kind for name, (kind, _) in kernel.arrays.items()}
         rules = Rules("real" if draw == "real" else "drawn", races=draw == "distinct", kinds=kinds, only=only)
         try:
             took = play(kernel.text, grid, block, memory, numbers, rules)

@@ -158,7 +158,8 @@ def _played_on(
         name: np.zeros(CELLS, dtype=np.int64) if name in stored else
         np.random.default_rng([size, *map(ord, name)]).integers(1, 200, CELLS) for name in pointers
     }  # fmt: skip
-    rules = Rules(literals="drawn", races=True, kinds=pointers, functions=functions(kernel.lines, kernel.body))
+    kinds = {n: pointers.get(n, k) for n, k in kernel.parameters.items()}
+    rules = Rules(literals="drawn", races=True, kinds=kinds, functions=functions(kernel.lines, kernel.body))
     try:
         play(text[text.index("{", kernel.opening) :].rstrip(), grid, (threads, 1), memory, known, rules)
     except Unplayable:
