@@ -29,6 +29,11 @@ _VECTOR = re.compile(r"\b(?:float|int|uint|double|half|short|ushort|char|uchar|l
 _NUMBER = re.compile(r"[\d\s+*/()%-]+")
 _CONSTANT = re.compile(r"\bconstexpr\s+(?:static\s+)?(?:int|unsigned|size_t|auto)\s+([^;]+);")
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<[\w, ]*>)?\(")
+_DECLARATION = re.compile(
+    r"(?:^|(?<=[;{}(,\n]))\s*(?:(?:const|static|volatile|constexpr|register)\s+)*(?P<type>[A-Za-z_]\w*)"
+    r"(?:\s*[*&]+\s*|\s+)(?:(?:const|__restrict__)\s+)*(?=(?P<rest>[A-Za-z_][^;{}]*))", re.ASCII,
+)
+_NO_TYPES = ("return", "else", "new", "delete", "goto", "case", "typename", "do", "if", "while", "for", "switch")
 
 
 class Array(Struct, frozen=True):
@@ -166,6 +171,19 @@ def named_on(lines: Sequence[str], number: int, names: Sequence[str]) -> set[str
     """Which of some arrays a line indexes."""
     text = _without_comment(lines[number - 1]) if 0 < number <= len(lines) else ""
     return {n for n in names if re.search(rf"(?<![\w.])(?<!->){re.escape(n)}\s*\[", text)}
+
+
+def declarations(code: str) -> list[tuple[str, str]]:
+    """(last word of the type, name) of what a text declares, parameters and counters too."""
+    out = []
+    for match in _DECLARATION.finditer(code):
+        for n, part in enumerate(split_declarators(re.sub(r"->| [<>]=? ", "  ", match["rest"]))):
+            name = re.match(r"\s*[*&]*\s*([A-Za-z_]\w*)\s*(?=[=\[;{,:)(]|$)", part)
+            if match["type"] not in _NO_TYPES and name is not None:
+                out.append((match["type"], name[1]))
+            elif not n:
+                break
+    return out
 
 
 def calls(text: str) -> set[str]:
