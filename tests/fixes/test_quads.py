@@ -74,6 +74,7 @@ def test_stores_in_many_words(store: str, placed: str, kind: str) -> None:
         {"before": "float v;", "store": "v = acc[i][j][0] * 2; " + STORE.replace("acc[i][j][h * 2]", "v")},
         {"before": "int k = 0;", "store": STORE.replace("acc[i][j][h * 2]", "acc[i][j][k]") + " k++;"},
         {"store": STORE + " if (j * 8 > n) break;"},  # later rounds are none
+        {"store": "half2 old = *(half2*)((__half*)c + o); sum += old.x; " + STORE},  # new ones by then
         {"store": "if (TN > 3) " + STORE + " else c = d;"},  # of which test?
     ],
 )
@@ -97,6 +98,7 @@ def test_other_stores_are_left(parts: dict[str, str]) -> None:
         ("{ for (int i = 0; i < lane; i++) { STORE; } }", False),
         ("{ for (int i = lane; i < WIDE; i++) { STORE; } }", False),
         ("{ while (t < n) { STORE; } }", False),
+        ("{ do { STORE; } while (t < n); }", False),
     ],
 )
 def test_all_lanes_must_come(code: str, yes: bool) -> None:

@@ -9,6 +9,7 @@ from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.semantics import LANES
 from kscope.features.lanes.values import Lanes
 from kscope.features.sass.columns import total
+from kscope.features.sass.slices import pointer
 from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
@@ -41,6 +42,8 @@ def fixes(asked: Asked) -> list[Fix]:
     for one in stored(text.code):
         mine = _machine(setting, text, one)
         if not any(code[i].pc in at for i in mine) or not together(text.code, one.span[0], known):
+            continue
+        if _read_elsewhere(setting, text, one, mine):
             continue
         ran, turned = _together(setting, mine), exchanged()
         edits = spans_edited(setting, text, [(*one.span, written(one))]) if ran and turned else []
@@ -125,7 +128,7 @@ def together(code: str, at: int, fixed: set[str]) -> bool:
         if (test.start() < at < end or leaves) and not set(re.findall(NAME, code[test.end() : close])) <= fixed:
             return False
     rest = code[:at]
-    return not re.search(r"\b(?:while|switch|goto|continue|break)\b|\?[^:]*\breturn\b", rest)
+    return not re.search(r"\b(?:do|while|switch|goto|continue|break)\b|\?[^:]*\breturn\b", rest)
 
 
 def _branches(code: str, at: int) -> int | None:
@@ -150,6 +153,15 @@ def _machine(setting: Setting, text: Text, one: Stored) -> list[int]:
     every = all(code.classes[i].bytes == PAIR and code[i].guard is None and code.executed[i] == warps for i in mine)
     lanes = getattr(code, "threads", ())
     return mine if every and lanes and all(lanes[i] == LANES * warps for i in mine) else []
+
+
+def _read_elsewhere(setting: Setting, text: Text, one: Stored, mine: list[int]) -> bool:
+    """Whether anything but the value that is stored is loaded from where it goes: it may be stored earlier then."""
+    code = setting.code
+    to = {pointer(code, i) for i in mine} - {None}
+    lines = {text.first + text.code.count("\n", 0, at) for at in one.span}
+    loads = code.ran(code.where(lambda ins, op: op.space in ("global", "generic") and op.access == "load"))
+    return any(pointer(code, i) in to and not {p.number for p in places(setting, [i])} <= lines for i in loads)
 
 
 def _together(setting: Setting, mine: list[int]) -> int:

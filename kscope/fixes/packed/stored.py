@@ -19,6 +19,7 @@ _STORE = re.compile(
 )
 _PLACE = re.compile(rf"^(?:\(\s*(?:\(\s*(?:{_HALVES})\s*\*\s*\)\s*)?(?P<array>\w+)\s*\+(?P<at>.*)\)|"
                     r"\(?\s*&\s*(?P<array2>\w+)\s*\[(?P<at2>.*)\]\s*\)?)$", re.S)  # fmt: skip
+_WIDE = re.compile(r"\*\s*(?:\([\w\s]+\*\s*\)|reinterpret_cast\s*<[^<>]*>)\s*(?=[(&])")
 _STATEMENT = re.compile(r"(?:(?<=[;{})])|\belse\b)\s*(?P<name>\w+)(?:\s+volatile)?\s*(?:<[^;<>]*>)?\s*\([^;]*;")
 _ELSE = re.compile(r"\s*else\b")
 _ELEMENT = r"\s*(?:\[[^;={}]*\]\s*)?(?:\.\s*\w+\s*)?"
@@ -79,10 +80,10 @@ def _moves(code: str, one: Stored) -> bool:
     made -= set(re.findall(rf"\bfor\s*\(\s*int\s+({NAME})\s*=", body))
     if made & set(re.findall(NAME, one.value)) or re.search(r"\+\+|--|=", one.value):
         return False
-    if _changed(code, one):
-        return False
     place = _PLACE.match(one.place)
     array = (place["array"] or place["array2"]) if place is not None else ""
+    if _changed(code, one) or (array and _read(code, one, array)):
+        return False
     index = (place["at"] or place["at2"]) if place is not None else ""
     whole = re.search(rf"\(\s*(?:{_HALVES})\s*\*\s*\)\s*{array}\b", one.place) if array else None
     typed = re.search(rf"\b(?:{_HALVES})\s*\*\s*(?:__restrict__\s+)?{array}\b", code) if array else None
@@ -102,6 +103,18 @@ def _changed(code: str, one: Stored) -> bool:
             return True
     leaves = re.search(r"\b(?:break|continue|return|goto)\b", body)
     return leaves is not None or _ELSE.match(code, one.span[1]) is not None
+
+
+def _read(code: str, one: Stored, array: str) -> bool:
+    """Whether a round asks for the array but to store to it: what a later one finds there may be stored by then."""
+    start, end = one.loop.body
+    rest, at = "", start
+    for match in _WIDE.finditer(code, start, end):
+        equals = _assigned(code, match.end())
+        if equals is not None and match.start() >= at:
+            rest, at = rest + code[at : match.start()], equals
+    rest = rest + code[at:end].replace(code[one.span[0] : one.span[1]], "")
+    return re.search(rf"(?<![\w.])(?<!->){array}\b", rest.replace(one.value, "")) is not None
 
 
 def _step(code: str, index: str, j: str) -> int | None:
