@@ -240,10 +240,11 @@ def asked_here(code: Listing, text: Text, place: str) -> bool:
     return all(ins.file == text.file and text.first <= (ins.line or 0) <= last for ins in asks)
 
 
-def hidden(code: str, lines: Sequence[str]) -> bool:
-    """Whether a macro of the file that a text names asks for a place: which thread, which block, how many of them."""
+def hidden(code: str, lines: Sequence[str], words: re.Pattern[str] = _PLACE) -> bool:
+    """Whether a macro of the file that a text names asks for a place: which thread, which block, how many of them; or
+    has other words."""
     defined = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", "\n".join(lines), re.M)
-    return any(_PLACE.search(made_of) and re.search(rf"\b{name}\b", code) for name, made_of in defined)
+    return any(words.search(made_of) and re.search(rf"\b{name}\b", code) for name, made_of in defined)
 
 
 def made_of(t: str, code: str, arrays: Iterable[str]) -> set[str]:
