@@ -68,6 +68,7 @@ def test_rows_of_threads() -> None:
         ("lane = threadIdx.x", "lane = threadIdx.x % 64"),
         ("lane < half", "lane >= half"),
         ("lane < half", "lane < half || lane == 9"),
+        ("lane < half", "lane < half && v > 0 || lane == 9"),
         ("half >>= 1", "half -= 1"),
         ("most[lane] +=", "__syncthreads(); most[lane] +="),
         ("    }\n    __sync", "    }\n    most[lane] = 0;\n    __sync"),  # what all threads do at each level

@@ -122,7 +122,7 @@ def _level(text: Text, head: re.Match[str], *, flat: bool) -> Levels | None:
     rest = close + 1 + len(code[close + 1 :]) - len(code[close + 1 :].lstrip())
     done, ahead = statement_end(code, rest), start["ahead"] is not None
     behind = re.fullmatch(rf"\s*({SYNC})?\s*", code[done:end]) if done is not None and done <= end else None
-    if guard is None or done is None or behind is None or bool(behind[1]) is ahead:
+    if guard is None or "||" in guard[0] or done is None or behind is None or bool(behind[1]) is ahead:
         return None
     named, body = (guard["t"] or guard["u"]).strip(), code[rest:done]
     if plain(named, code) != "threadIdx.x" or not _quiet(code, body, named, step, flat=flat):
