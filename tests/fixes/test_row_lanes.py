@@ -106,6 +106,11 @@ def test_sums_and_names_that_begin_otherwise_are_left(was: str, new: str) -> Non
     assert not becomes(ROWS.replace(was, new))
 
 
+def test_a_row_s_first_element_stays_one_expression() -> None:
+    new = becomes(ROWS.replace("e = first[mine]", "e = mine ? first[mine] : 0"))
+    assert "for (int e = (mine ? first[mine] : 0) + threadIdx.x % 8; e < first[mine + 1]; e += 8) {" in new
+
+
 @pytest.mark.parametrize(
     "body",
     ["factor = draw(state);", "step(&state); factor = of[e];", "factor = state.next();"],

@@ -13,7 +13,7 @@ from kscope.fixes.atomics.regions import clear
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Loop, Span, Text, kernel_text, loops, outside, plain, spans_edited
+from kscope.fixes.given.text import Loop, Span, Text, kernel_text, loops, outside, plain, shape, spans_edited
 from kscope.fixes.shared_sums.carried import carried
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
@@ -84,7 +84,8 @@ def _fix(asked: Asked, found: Row, lanes: int, grid: list[int], edits: list) -> 
             Condition(holds=f"rows are counted by the block's size along {found.axis}", state="assumed",
                       why="as the row's number reads"),
             reads("lanes of a row are there together", "they have one row, and take the same ways"),
-            Condition(holds=f"every launch has {lanes} threads for each row", state="check", why="the grid is larger"),
+            Condition(holds=f"every launch has {lanes} threads for each row, in blocks of {shape(launch.block)}",
+                      state="check", why="the grid is larger"),
             Condition(holds="the order in which a sum is added up does not matter", state="check",
                       why="parts of floats round differently"),
         ],
@@ -241,7 +242,8 @@ def _spans(code: str, found: Row, lanes: int) -> list[Span]:
     loop, axis = found.loop, found.axis
     part, step = f"threadIdx.{axis} % {lanes}", loop.span
     start, end = found.index
-    head = f"for ({loop.kind} {loop.name} = {loop.start} + {part}; {loop.name} < {loop.end}; {loop.name} += {lanes})"
+    begin = f"({loop.start})" if re.search(r"[?<>=&|^]|->", re.sub(r"\[[^][]*\]", "", loop.start)) else loop.start
+    head = f"for ({loop.kind} {loop.name} = {begin} + {part}; {loop.name} < {loop.end}; {loop.name} += {lanes})"
     far = "d_n" if axis == "x" else "d_n * blockDim.x"
     added = []
     for name, size in found.sums:
