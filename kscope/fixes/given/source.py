@@ -76,16 +76,19 @@ def arrays(lines: Sequence[str]) -> list[Array]:
 
 
 def constants(lines: Sequence[str]) -> dict[str, int]:
-    """Whole numbers that a file names: `constexpr int ROWS = 2 * 32, COLS = ROWS;`."""
-    known: dict[str, int] = {}
+    """Whole numbers that a file names: `constexpr int ROWS = 2 * 32, COLS = ROWS;`. Not those that are another one in
+    another function."""
+    known, several = dict[str, int](), set[str]()
     for line in lines:
         for match in _CONSTANT.finditer(line):
             for part in split_declarators(match[1]):
                 name, _, text = part.partition("=")
-                value = evaluated(text, known)
+                name, value = name.strip(), evaluated(text, known)
+                if value is None or known.get(name, value) != value:
+                    several.add(name)
                 if value is not None:
-                    known[name.strip()] = value
-    return known
+                    known[name] = value
+    return {name: value for name, value in known.items() if name not in several}
 
 
 def evaluated(text: str, known: Mapping[str, int]) -> int | None:

@@ -135,10 +135,11 @@ def sized(fn: Function, block: int, dynamic: int) -> Function | None:
 
 
 def constants(lines: Sequence[str], code: str) -> dict[str, int]:
-    """Numbers that a file gives names to, of those that a text has."""
-    found: dict[str, int] = {}
+    """Numbers that a file gives names to, of those that a text has, each one number."""
+    found: dict[str, set[int]] = {}
     words = set(re.findall(r"[A-Za-z_]\w*", code))
     for line in map(blanked, lines):
         for pattern in _CONSTANTS:
-            found |= {m[1]: int(m[2]) for m in pattern.finditer(line) if m[1] in words}
-    return found
+            for m in pattern.finditer(line):
+                found.setdefault(m[1], set()).add(int(m[2]))
+    return {name: values.pop() for name, values in found.items() if name in words and len(values) == 1}
