@@ -80,12 +80,14 @@ def test_numbers_of_two_functions_are_none_of_a_file() -> None:
     lines = ["constexpr int ROWS = 32, WIDE = 2 * ROWS;", "  constexpr int TILE = 16;", "  constexpr int TILE = 32;"]
     lines += ["  constexpr int ROWS = 32;", "  constexpr int WIDE = N / 2;"]
     assert source.constants(lines) == {"ROWS": 32}
+    for head in ("template <int ROWS> __global__ void k(int* x) {", "__global__ void k(int* x, int ROWS) {"):
+        assert source.constants([*lines, head]) == {}
     lines = ["#define TILE 16", "#define ROWS 4", "const int TILE = 32;", "constexpr int ROWS = 4;"]
     assert function.constants(lines, "x[TILE] + y[ROWS]") == {"ROWS": 4}
 
 
 def test_what_a_text_declares() -> None:
-    code = "__global__ void k(const float4* a, int n) { char4 b = p[n], c; for (int i = 0; i < n; i++) return b; x = a; }"
+    code = "__global__ void k(const float4* a, int n) { char4 b = p[n], c; for (int i = 0; i < n; i++) return b; }"
     assert source.declarations(code) == [
         ("float4", "a"), ("int", "n"), ("char4", "b"), ("char4", "c"), ("int", "i"),
     ]  # fmt: skip

@@ -28,6 +28,8 @@ _SHARED = re.compile(
 _VECTOR = re.compile(r"\b(?:float|int|uint|double|half|short|ushort|char|uchar|longlong|__half|__nv_bfloat16)[248]\b")
 _NUMBER = re.compile(r"[\d\s+*/()%-]+")
 _CONSTANT = re.compile(r"\bconstexpr\s+(?:static\s+)?(?:int|unsigned|size_t|auto)\s+([^;]+);")
+_GIVEN = re.compile(r"[<(,]\s*(?:const\s+)?(?:int|unsigned|size_t|bool|long)\s+(\w+)\s*(?=[,>)=])", re.ASCII)
+"""Parameters of templates and functions, and counters."""
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<[\w, ]*>)?\(")
 _DECLARATION = re.compile(
     r"(?:^|(?<=[;{}(,\n]))\s*(?:(?:const|static|volatile|constexpr|register)\s+)*(?P<type>[A-Za-z_]\w*)"
@@ -77,7 +79,7 @@ def arrays(lines: Sequence[str]) -> list[Array]:
 
 def constants(lines: Sequence[str]) -> dict[str, int]:
     """Whole numbers that a file names: `constexpr int ROWS = 2 * 32, COLS = ROWS;`. Not those that are another one in
-    another function."""
+    another function, or given to one."""
     known, several = dict[str, int](), set[str]()
     for line in lines:
         for match in _CONSTANT.finditer(line):
@@ -88,6 +90,8 @@ def constants(lines: Sequence[str]) -> dict[str, int]:
                     several.add(name)
                 if value is not None:
                     known[name] = value
+    if known:
+        several.update(*(_GIVEN.findall(_without_comment(line)) for line in lines))
     return {name: value for name, value in known.items() if name not in several}
 
 
