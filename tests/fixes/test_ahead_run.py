@@ -39,6 +39,11 @@ LOOPS = [
     "int j = 0; for (int i = 0; i < n; i++) { s += x[j]; y[i] = s; j = j + 3 < n ? j + 3 : 0; }",
     f"{UP}{{ int* q = y + i; s += x[i]; *q = s; s += y[i]; }}",
     "int *a = y, *b = y + n; for (int i = 0; i < n; i++) { int v = a[i]; b[i] = v + x[i]; int* t = a; a = b; b = t; }",
+    "for (int i = 0; i < n; i++) if (i % 2) y[i] = s += x[i]; else y[i] = x[0];",
+    "const int* p = x; for (int i = 0; i < n; i++) { s += *p; y[i] = s; p = i + 1 < n ? p + 1 : p; }",
+    f"{UP}{{ if (i > 1) {{ int j = i - 2; if (j % 2) s += x[j]; else {{ s -= x[j + 1]; }} }} y[i] = s; }}",
+    "for (int i = -1; i <= n; i++) { if (i < 0 || i >= n) continue; s += x[i]; y[i] = s; }",
+    "int r = n / 2, b = r ? at[r - 1] : 0; b = b < 0 ? 0 : b; for (int i = b; i < n; ++i) s += x[i]; y[r] = s;",
     "int* q = y; for (int i = 1; i < n; i++) { s += y[i - 1]; q[i] = s; }",
     "const int* q = y; for (int i = 1; i < n; i++) { s += q[i - 1]; y[i] = s; }",
 ]

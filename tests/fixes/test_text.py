@@ -91,3 +91,13 @@ def test_what_a_text_declares() -> None:
     assert source.declarations(code) == [
         ("float4", "a"), ("int", "n"), ("char4", "b"), ("char4", "c"), ("int", "i"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["if (a) x = 1; else y = 2;", "if (a) { x = 1; } else if (b) y = 2; else { z = 3; }", "if (a) x = 1;",
+     "for (int j = 0; j < 3; j++) if (a) x = 1; else y = 2;", "while (a) if (b) x = 1; else y = 2;"],
+)  # fmt: skip
+def test_the_body_of_a_loop_has_its_else(body: str) -> None:
+    code = f"for (int i = 0; i < n; i++) {body} z = 4;"
+    assert code[slice(*text.loops(code)[0].body)] == body
