@@ -6,12 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kscope.fixes.given.source import Array, Use, body
-from kscope.fixes.given.text import blanked
+from kscope.fixes.given.source import Array, Use, body, constants, evaluated
+from kscope.fixes.given.text import blanked, loops
 from kscope.fixes.tile.layouts import Layout, Padding, Swizzle
 
 _ADDRESS = re.compile(r"(?:^|[^\w\s)\]&]|\*\s*\))\s*&\s*$|\breturn\s*&\s*$")
 _READ = re.compile(r"\*\s*(?:reinterpret_cast\s*<[^<>]*>\s*(?P<open>\()\s*|\([\w\s:]+\*\s*\)\s*(?P<open2>\(\s*)?)&\s*$")
+_CAST = re.compile(r"reinterpret_cast\s*<[^<>]*>\s*\(\s*&\s*$|\(\s*\([\w\s:]+\*\s*\)\s*&\s*$")
 _CALL = re.compile(r"(?P<name>\w+)\s*(?:<[^<>;]*>\s*)?\((?:[^();]|\([^()]*\))*$")
 _SET = re.compile(r"\b(?P<name>\w+)\s*=(?!=)\s*[^=;]*$")
 ALONE = re.compile(r"atomic\w+|__pipeline_memcpy_async|__ldmatrix\w*")
@@ -35,10 +36,19 @@ def kept(lines: Sequence[str], array: Array, layout: Layout, found: Sequence[Use
         indices = [line[a:b] for a, b in use.spans]
         if isinstance(layout, Swizzle) and any(re.search(r"\+\+|--|(?<![=!<>])=(?!=)", x) for x in indices):
             return False
+        if len(indices) > 1 and all(x.strip().isdigit() for x in indices[:-1]) and _over(code, array, indices[-1]):
+            return False
         start = line.rindex(array.name, 0, use.spans[0][0])
         if _ADDRESS.search(line[:start]) and not _alone(lines, code, line[:start], line[use.spans[-1][1] + 1 :]):
             return False
     return True
+
+
+def _over(code: str, array: Array, index: str) -> bool:
+    """Whether an index counts on over the end of its row: rows are taken as one then."""
+    row, known = array.numbers[-1], constants(code.split("\n"))
+    ends = [evaluated(one.end, known) for one in loops(code) if re.search(rf"\b{one.name}\b", index)]
+    return any(end is None or row is None or end > row for end in ends)
 
 
 def _by_macro(lines: Sequence[str], array: Array, code: str) -> bool:
@@ -52,6 +62,8 @@ def _alone(lines: Sequence[str], code: str, before: str, after: str) -> bool:
     read = _READ.search(before)
     if read is not None:
         return not (read["open"] or read["open2"]) or after.lstrip().startswith(")")
+    if _CAST.search(before) and re.match(r"\s*\)\s*\[\s*0\s*\]", after):
+        return True
     call = _CALL.search(before[: before.rindex("&")])
     if call is None or after.lstrip()[:1] not in (",", ")"):
         return False
