@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kscope.fixes.given.text import Text
 from kscope.fixes.shared_sums import abreast
 
 CODE = """template <typename T> __global__ void k(const T* x, T* y, int n) {
@@ -44,8 +45,25 @@ def test_it_compiles(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("was", "new", "above"),
+    [
+        ("row = blockIdx.x", "row = blockIdx.x + LAST", "#define LAST (gridDim.x - 1)"),
+        ("__syncthreads();\n  if", "MEET;\n  if", "#define MEET __syncthreads()"),
+        ("void k(", "void __launch_bounds__(32) k(", ""),  # more threads could not be launched
+        ("__global__ void k(", "__launch_bounds__(32)\n__global__ void k(", ""),
+    ],
+)
+def test_what_is_said_elsewhere_keeps_blocks_as_they_are(was: str, new: str, above: str) -> None:
+    lines = [above, *CODE.replace(was, new).split("\n")]
+    first = next(n for n, line in enumerate(lines, 1) if "__global__" in line)
+    assert abreast.fixed(Text("k.cu", first, "\n".join(lines[first - 1 :])), lines)
+    assert not abreast.fixed(Text("k.cu", 1, CODE), CODE.split("\n"))
+
+
+@pytest.mark.parametrize(
     ("was", "new"),
     [
+        ("__shared__ int last;", "__shared__ int last; int part_of = 0;"),
         ("lane = threadIdx.x", "lane = threadIdx.x + threadIdx.y"),
         ("row = blockIdx.x", "row = blockIdx.x + gridDim.x"),
         ("row = blockIdx.x", "row = place(blockIdx).x"),

@@ -159,7 +159,7 @@ def test_rounds_behind_the_last_load_what_the_last_one_loads() -> None:
     assert _rounds() > 1000
 
 
-LOOP = """ {{ float s = 0; int k = 0; const float* p = x;
+LOOP = """ {{ float s = 0; int k = 0; const float* p = x; float* q = y; const float* r = y + n;
   for (int i = threadIdx.x; {test}; {by}) {{ {body} }}
   y[0] = s; }}"""
 
@@ -176,6 +176,8 @@ LOOP = """ {{ float s = 0; int k = 0; const float* p = x;
         ("s += y[i]; atomicAdd(&y[at[i]], 1.f);", "i < 0", "i++"),
         ("s += y[i]; atomicAdd(y + i, 1.f);", "i < n", "i++"),
         ("float* r = y + i; s += y[i]; *r = 2;", "i < n", "i++"),
+        ("s += y[i]; q[i + 1] = s;", "i < n", "i++"),  # by another name for it
+        ("s += r[i]; y[i + 1] = s;", "i < n", "i++"),
         ("s += x[i];", "i < n && s < 9", "i++"),  # how long it goes on, the data say
         ("s += x[i];", "i < at[n]", "i++"),
         ("s += x[i];", "i < n", "i += at[i]"),

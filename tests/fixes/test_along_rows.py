@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from msgspec import structs
 
-from kscope.fixes.packed.along_rows import _alike
+from kscope.fixes.packed.along_rows import _alike, _lengths
 from kscope.fixes.packed.taps import Taps, taps, written
 from kscope.fixes.rows.function import Function
 from tests.support.with_sources import changes
@@ -131,3 +132,31 @@ def test_other_kernels_are_left(parts: dict[str, str]) -> None:
 
 def test_a_barrier_in_front_is_left() -> None:
     assert understood(function(head=HEAD + " __syncthreads();")) is None
+
+
+QUOTIENT = "s += x[yy * 64 + xx] * w[a * 3 + b] / 16;"
+
+
+def test_products_and_quotients_of_whole_numbers_stay_some() -> None:
+    """As fractions they would be others, which whole numbers that are played do not show."""
+    fn = function(kind="int", loop=ROWS + ROUND.replace(SUM, QUOTIENT), store="y[r * 64 + c] = s;")
+    one = understood(fn)
+    assert one is not None and same(fn)
+    text = written(one, (64, 2), played=False)
+    assert "int values_of[6];" in text and ": (int)0;" in text and "= (int)0;" in text
+    loop = ROWS + ROUND.replace(SUM, QUOTIENT.replace("x[", "(float)x["))
+    converted = function(kind="int", loop=loop, store="y[r * 64 + c] = s;")
+    one = understood(converted)
+    assert one is not None and "float values_of[6];" in written(one, (64, 2), played=False)
+
+
+def test_numbers_that_have_to_be_multiples_are_named() -> None:
+    """A pitch, and where an array is read from, but not how many rows there are."""
+    head = HEAD.replace("blockIdx.x", "blockIdx.y").replace("c =", "c = blockIdx.x * 64 +")
+    loop = (ROWS + ROUND).replace("* 64", "* n").replace("xx < 64", "xx < n").replace("yy < 64", "yy < rows")
+    fn = function(f"{head} if (c >= n || r >= rows) return;", loop.replace("x[", "x[from + "), STORE.replace("64", "n"))
+    fn = structs.replace(fn, numbers=("n", "rows", "from"))
+    one = understood(fn)
+    launch = SimpleNamespace(block=(64, 2, 1), grid=(32, 1, 1), threads=128)
+    setting = SimpleNamespace(launch=launch)
+    assert one is not None and _lengths(setting, fn, one, {}) == ["n", "from"]  # type: ignore[arg-type]

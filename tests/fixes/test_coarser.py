@@ -147,6 +147,7 @@ def test_an_early_return_is_left() -> None:
         ("__shared__ float p[8]; if (t < 8) { p[t] = s; __syncthreads(); } y[0] = p[0];", 0),  # a barrier of some
         ("__shared__ float p[8]; for (int k = 4; k; k /= 2) { if (t < k) p[t] += p[t + k]; __syncthreads(); }", 0),
         ("__shared__ float p[8]; float v = s * 2; p[t] = v; __syncthreads(); y[t] = p[0] - v;", 0),  # is kept over it
+        ("__shared__ float p[8]; auto v = s * 2; p[t] = v; __syncthreads(); y[t] = p[0] - v;", 0),
         ("__shared__ float p[UNKNOWN]; p[t] = s; __syncthreads(); y[t] = p[0];", 0),
         ("extern __shared__ float p[]; p[t] = s; __syncthreads(); y[t] = p[0];", 0),
         ("y[t] = s; __syncthreads(); y[t] += 1;", 0),  # nothing is shared

@@ -127,3 +127,35 @@ def test_what_is_read_while_it_is_written_is_left() -> None:
 
 def test_a_sum_of_something_else_is_left() -> None:
     assert made(function(PAIRS.replace("BOTH", BOTH), first="m = x[0]")) is None  # its own element is not in it
+
+
+EACH = "for (int d = -reach; d <= reach; ++d) { int j = i + d; if (j >= 0 && j < w) BODY }"
+TAKEN = "m = fmaxf(m, x[j]);"
+
+
+@pytest.mark.parametrize(
+    ("parts", "body"),
+    [
+        # Numbers that mean that there is no value, or are a limit: none of what is played is one of them.
+        ({"kind": "int"}, "if (x[j] != -9999 && x[j] > m) m = x[j];"),
+        ({}, "if (x[j] != -9999.f && x[j] > m) m = x[j];"),
+        ({"kind": "int"}, "if (x[j] < 65535 && x[j] > m) m = x[j];"),
+        ({}, "m = fmaxf(m, fminf(x[j], 40000.f));"),
+        ({}, "if (w < 100000) m = fmaxf(m, x[j]);"),
+        # Places that depend on more than the window.
+        ({"before": "int lim = reach + 3; "}, "if (d < lim) m = fmaxf(m, x[j]);"),
+        # Conversions, which whole numbers do not show.
+        ({"first": "q; int m = 0"}, "m = max(m, (int)x[j]);"),
+        ({}, "m = fmaxf(m, (int)x[j]);"),
+        ({}, "int v = x[j]; m = fmaxf(m, v);"),
+        ({}, "int v; v = x[j]; m = fmaxf(m, v);"),
+        # What is another one where a block loads its stretch, or where that cannot stand.
+        ({"guard": "if (i >= w) return; x += blockIdx.y;"}, TAKEN),
+        ({"guard": "if (w > 100000) w = 5; else if (i >= w) return;"}, TAKEN),
+    ],
+)
+def test_what_numbers_that_are_played_do_not_show_is_left(parts: dict[str, str], body: str) -> None:
+    loop = parts.get("before", "") + EACH
+    fn = function(loop.replace("BODY", body), **{k: v for k, v in parts.items() if k != "before"})
+    assert made(function(EACH.replace("BODY", TAKEN))) is not None
+    assert made(fn) is None

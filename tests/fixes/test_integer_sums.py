@@ -143,3 +143,28 @@ def test_a_test_without_braces_has_one_statement() -> None:
 
 def test_sums_of_bytes_are_the_same_as_floats() -> None:
     assert _same() == 256
+
+
+OTHERS = "t += a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;"
+
+
+@pytest.mark.parametrize(
+    ("parts", "file"),
+    [
+        # Names that are of another type elsewhere: products of floats are no products of bytes.
+        ({"end": f"y[i] = s; {{ float4 a = u[i], b = v[i]; float t = 0; {OTHERS} y[i] += t; }}"}, ""),
+        ({"declared": f"float s = 0, t = 0; for (int j = 0; j < n; j++) {{ float4 a = u[j], b = a; {OTHERS} }}",
+          "end": "y[i] = s + t;"}, ""),
+        ({"end": "y[i] = s; auto f = [](int s) { return s / 2; };"}, ""),
+        # Names that stand for more than the value that they have there.
+        ({"declared": "float s = 0; const float& r = s;", "end": "y[i] = r;"}, ""),
+        ({"declared": "float s = 0; auto& r = s;", "end": "y[i] = r;"}, ""),
+        ({"end": "auto f = [&s] { return s; }; y[i] = f();"}, ""),
+        ({"end": 'asm("add.f32 %0, %0, %0;" : "+f"(s)); y[i] = s;'}, ""),
+        ({"end": "add(1.f, s); y[i] = s;"}, "__device__ void add(float v, float& t) { t += v; }"),
+        ({"end": "add(s); y[i] = s;"}, "template <class T> __device__ void add(T& t) { t += 1; }"),
+        ({"declared": "float s = 0, u = 1;", "end": "swap(u, s); y[i] = s;"}, ""),
+    ],
+)  # fmt: skip
+def test_names_that_are_something_else_too_are_left(parts: dict[str, str], file: str) -> None:
+    assert made(kernel(**parts), file) is None

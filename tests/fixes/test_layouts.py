@@ -4,12 +4,17 @@ by an independent count, and their inverse maps back."""
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscope.fixes.given.source import arrays, edited
 from kscope.fixes.tile import layouts
+from kscope.fixes.tile.code import _edits
 from kscope.fixes.tile.layouts import Padding, Pattern, Swizzle
+from kscope.fixes.tile.placed import Placed
 
 LANES = range(32)
 ALL = (1,) * 32
@@ -235,3 +240,74 @@ def test_matrix_rows_of_any_length_are_cleared(row: int, piece: int, matrices: i
         if copied:
             pairs = zip(written.offsets[::2], written.offsets[1::2], strict=True)
             assert all(layout(a) // 32 == layout(b) // 32 for a, b in pairs if a // 32 == b // 32)
+
+
+HEAD = "__global__ void k(float* x, int n) {"
+ROWS, OTHER = "__shared__ float t[32][32];", "x[1] = t[threadIdx.x][0];"
+FLAT, ONE = "__shared__ float t[1024];", "x[1] = t[threadIdx.x];"
+PADDED, SWIZZLED = Padding(128, 4), Swizzle(128, 4, 31, 0)
+
+
+def edited_as(layout: Padding | Swizzle, declared: str, use: str, above: str = "") -> str | None:
+    """The kernel under another layout; None where its lines are not changed."""
+    lines = [above, HEAD, declared, use, "}"]
+    (array,) = arrays(lines)
+    setting = SimpleNamespace(lines=lambda file: lines)
+    got = _edits(setting, Placed((), layout, (array,), "k.cu"), array)  # type: ignore[arg-type]
+    changed = {e.line: e.becomes for e in edited("k.cu", lines, got[1])} if got is not None else {}
+    return "\n".join(changed.get(n, line) for n, line in enumerate(lines, 1)) if got is not None else None
+
+
+@pytest.mark.parametrize(
+    ("layout", "declared", "use", "new"),
+    [
+        (PADDED, ROWS, f"t[0][threadIdx.x] = 1; {OTHER}", "t[32][33];"),
+        (PADDED, ROWS, f"for (int i = 0; i < 32; i++) t[0][i] = x[i]; {OTHER}", "t[32][33];"),
+        (PADDED, "__shared__ float t[32][1 << 5];", OTHER, "t[32][(1 << 5) + 1];"),
+        (Swizzle(128, 16, 7, 0), ROWS, f"*(float4*)&t[n][4 * n] = *(float4*)x; {OTHER}", "[(4 * n) ^ ((n) & 7) * 4]"),
+        (SWIZZLED, ROWS, f"*reinterpret_cast<float*>(&t[n][n]) = 1; {OTHER}", "[(n) ^ ((n) & 31)]"),
+        (Swizzle(128, 16, 7, 0), ROWS, f"reinterpret_cast<float4*>(&t[n][n])[0] = *(float4*)x; {OTHER}", "[(n) ^ ("),
+        (SWIZZLED, ROWS, f"atomicAdd(&t[n][n], 1.f); {OTHER}", "atomicAdd(&t[n][(n) ^"),
+        (SWIZZLED, FLAT, f"t[n] = x[0] > 1 & t[2]; {ONE}", "t[swizzled_t(n)]"),
+        (SWIZZLED, ROWS, f"unsigned at = __cvta_generic_to_shared(&t[n][n]); read(at); {OTHER}", "(&t[n][(n) ^"),
+    ],
+)
+def test_elements_are_found_in_other_layouts(layout: Padding | Swizzle, declared: str, use: str, new: str) -> None:
+    text = edited_as(layout, declared, use)
+    assert text is not None and new in text
+
+
+@pytest.mark.parametrize("layout", [PADDED, SWIZZLED])
+@pytest.mark.parametrize(
+    ("declared", "use"),
+    [
+        # Addresses that lead on to elements which lie elsewhere then.
+        (ROWS, f"float* p = &t[0][0]; p[threadIdx.x] = x[0]; {OTHER}"),
+        (ROWS, f"(&t[0][0])[threadIdx.x] = 1; {OTHER}"),
+        (ROWS, f"fill(&t[0][0], n); {OTHER}"),
+        (ROWS, f"*(float4*)(&t[n][0] + 4) = *(float4*)x; {OTHER}"),
+        (ROWS, f"unsigned at = __cvta_generic_to_shared(&t[n][0]); read(at + 16); {OTHER}"),
+        (ROWS, f"for (int i = threadIdx.x; i < 1024; i += 256) t[0][i] = x[i]; {OTHER}"),
+        (ROWS, f"reinterpret_cast<float4*>(&t[n][0])[n] = *(float4*)x; {OTHER}"),
+        (FLAT, f"float4* q = (float4*)&t[n * 32]; q[1] = *(float4*)x; {ONE}"),
+        (FLAT, f"float s = *(&t[n * 32] + 1); {ONE}"),
+        (FLAT, "for (const float *p = &t[n]; p < x; p++) x[2] = *p;"),
+    ],
+)
+def test_addresses_that_lead_on_keep_the_layout(layout: Padding | Swizzle, declared: str, use: str) -> None:
+    assert edited_as(layout, declared, use) is None
+
+
+@pytest.mark.parametrize(
+    ("layout", "declared", "use", "above"),
+    [
+        (SWIZZLED, ROWS, f"int r = 0; t[r++][n] = 1; {OTHER}", ""),  # the row is asked twice
+        (SWIZZLED, "__shared__ float t[1000];", ONE, ""),  # places behind the array's end
+        (SWIZZLED, ROWS, f"T(n, n) = 1; {OTHER}", "#define T(i, j) t[i][j]"),
+        (PADDED, FLAT, f"T(n) = 1; {ONE}", "#define T(i) t[i]"),
+    ],
+)
+def test_uses_that_are_not_seen_keep_the_layout(
+    layout: Padding | Swizzle, declared: str, use: str, above: str
+) -> None:
+    assert edited_as(layout, declared, use, above) is None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kscope.fixes.given.grammar import Unplayable
+from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.text import Text
 from kscope.fixes.shared_sums import levels
+from kscope.model.lazily import np
 
 TREE = """__device__ float all(float* part, float v, float* out) {
   const int lane = threadIdx.x;
@@ -68,6 +71,7 @@ def test_rows_of_threads() -> None:
         ("lane = threadIdx.x", "lane = threadIdx.x % 64"),
         ("lane < half", "lane >= half"),
         ("lane < half", "lane < half || lane == 9"),
+        ("lane < half", "lane < half && v > 0 || lane == 9"),
         ("half >>= 1", "half -= 1"),
         ("most[lane] +=", "__syncthreads(); most[lane] +="),
         ("    }\n    __sync", "    }\n    most[lane] = 0;\n    __sync"),  # what all threads do at each level
@@ -86,3 +90,29 @@ def test_a_first_level_that_may_be_one_warps() -> None:
 
 def test_promises_for_the_share_that_goes() -> None:
     assert levels._same(8) > 0
+
+
+LOAD = "{ __shared__ int part[1024]; int t = threadIdx.x; part[t] = x[blockIdx.x * blockDim.x + t]; "
+LEVEL = "if (t < s) part[t] += part[t + s];"
+HALVES = "for (int s = blockDim.x / 2; s > 0; s >>= 1) "
+BEHIND = f"{LOAD}__syncthreads(); {HALVES}{{ {LEVEL} __syncthreads(); }} "
+FRONT = f"{LOAD}{HALVES}{{ __syncthreads(); {LEVEL} }} "
+FIRST, EVERY = "if (t == 0) y[blockIdx.x] = part[0]; }", "y[blockIdx.x * blockDim.x + t] = part[t]; }"
+
+
+@pytest.mark.parametrize("body", [BEHIND + FIRST, BEHIND + EVERY, FRONT + FIRST, FRONT + EVERY])
+@pytest.mark.parametrize("threads", [64, 96, 128, 192, 256])
+def test_levels_that_are_played_race_only_where_they_are_not_even(body: str, threads: int) -> None:
+    head = "__global__ void k(const int* x, int* y) "
+    found = levels.levels(Text("f.cu", 1, head + body), flat=True)
+    new = becomes(head + body).removeprefix(head)
+    assert len(found) == 1 and new != body
+    left = []
+    for text in (body, new):
+        memory = {"x": np.arange(1024) * 7 % 31, "y": np.zeros(1024, dtype=np.int64)}
+        try:
+            play(text, (2, 1), (threads, 1), memory, {}, Rules(races=True))
+            left.append(memory["y"].tolist())
+        except Unplayable:
+            left.append([])
+    assert left[0] and (left[1] == left[0]) is levels.even(found, threads)

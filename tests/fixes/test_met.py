@@ -92,3 +92,9 @@ def test_helpers_compile(tmp_path: Path) -> None:
     code += "  u[i] = places_of_lanes(n, i) + place_of_lane(n, 1);\n}\n"
     (tmp_path / "k.cu").write_text(code)
     subprocess.run(["nvcc", "-arch=sm_90", "-c", "-o", "k.o", "k.cu"], cwd=tmp_path, check=True)
+
+
+def test_numbers_that_lanes_have_of_their_own_are_no_constants() -> None:
+    """What looks like a type's value may be an element's, or a function's."""
+    code = "__global__ void k() {\n  atomicAdd(&s[c], own(0)); atomicAdd(&s[c], float(2)); atomicAdd(&s[c], T(1));\n}"
+    assert [name for name, _ in found(code)] == ["add_of_lanes", "count_lanes", "count_lanes"]

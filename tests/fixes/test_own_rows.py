@@ -33,12 +33,16 @@ def test_columns_map_back_and_have_no_conflicts(half: int, warps: int, seed: int
         ("for (int i = t; i < 64 * 64; i += 128) c[i] = 0;", False),
         ("for (int i = t; i < 64 * 128; i += 128) c[i] = x[i];", False),
         ("for (int i = 0; i < 64 * 128; i += 128) c[i] = 0;", False),
+        ("for (int i = t; i < 64 * 128; i += blockDim.x) c[i] = NONE;", True),
+        ("for (int i = t; i < 64 * 128; i += 128) c[i] = i;", False),  # of each place another one
+        ("for (int i = t; i < 64 * 128; i += 128) c[i] = t;", False),
+        ("for (int i = t; i < 64 * 128; i += 256) c[i] = 0;", False),  # half of the places
     ],
 )
 def test_fills_are_in_any_order(loop: str, right: bool) -> None:
     code = f"int t = threadIdx.x; {loop}"
     (one,) = text.loops(code)
-    assert own_rows._fills(code, one, "c", 64 * 128, {}) is right
+    assert own_rows._fills(code, one, "c", 64 * 128, 128, {"NONE": 7}) is right
 
 
 @pytest.mark.parametrize(
@@ -70,3 +74,18 @@ def test_columns_are_told_without_a_division_where_indices_are_bounded() -> None
     put = [new for _, _, new in own_rows._spans(code, own, alone=True)]
     assert put == ["", "c[across(k)]", "c[(v & 63) * 128 + t]"]
     assert own_rows._spans(code, own, alone=False)[2][2] == "c[across(t * 64 + (v & 63))]"
+
+
+@pytest.mark.parametrize(
+    ("use", "right"),
+    [
+        ("mine[v & 63] += c[k];", True),
+        ("atomicAdd(&c[k], 1); s = v & mine[3];", True),
+        ("mine[bins[k]]++;", False),  # an index that is not found
+        ("c[keys[k]] = 1;", False),
+        ("int* two = &mine[2];", False),  # where it leads from there
+        ("fill(&c[0], k);", False),
+    ],
+)
+def test_addresses_and_indices_of_indices_are_left(use: str, right: bool) -> None:
+    assert own_rows._plain(f"{{ {use} }}", ("mine", "c")) is right

@@ -128,3 +128,25 @@ def test_rounds_are_those_of_the_loop_itself(monkeypatch: pytest.MonkeyPatch) ->
     setting.code[6] = setting.code[7]  # the compiler has put two rounds side by side
     setting.code[0] = setting.code[6]
     assert rounds.rounds(setting, text, [one.body for one in found.shared]) == 150.0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("was", "new"),
+    [
+        # Read by blocks that may come when others have stored there.
+        ("const int tid = threadIdx.x;", "const int tid = threadIdx.x; float first = y[blockIdx.x * n];"),
+        ("const int tid = threadIdx.x;", "const int tid = threadIdx.x; const float* own = y + n; float v = own[0];"),
+        # What rounds add up without a sign of it, of which each block would have a part.
+        ("v *= 2;", "add(total, v);"),
+        ("v *= 2;", "total.add(v);"),
+        # What each block would do again.
+        ("const int tid = threadIdx.x;", "const int tid = threadIdx.x; scale(y, blockIdx.x);"),
+        # Rounds of both loops.
+        ("{ float v = row[i];", "for (int j = threadIdx.x; j < n; j += blockDim.x) { float v = row[i];"),
+    ],
+)
+def test_what_is_carried_or_done_again_is_left(was: str, new: str) -> None:
+    assert was in ROWS
+    code = ROWS.replace(was, new).replace("const int tid", "Total total; const int tid")
+    assert becomes(ROWS.replace("const int tid", "Total total; const int tid"))
+    assert becomes(code) == ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kscope.fixes.packed import quads
-from kscope.fixes.packed.quads import exchanged, stored, together, written
+from kscope.fixes.packed.quads import exchanged, together, written
+from kscope.fixes.packed.stored import stored
 from tests.support.with_sources import changes
 
 PLACED = "size_t o = (size_t)(row + i * 16 + h * 8) * n + col + j * 8;"
@@ -64,6 +65,17 @@ def test_stores_in_many_words(store: str, placed: str, kind: str) -> None:
         {"loop": "for (int j = 1; j < TN / 8; j++)"},
         {"loop": "for (int j = 0; j < TN / 8; j += 2)"},
         {"before": "int pairs_of = 0;"},
+        # What a later round stores is made in that round: by a statement, a function, or assembly.
+        {"store": "acc[i][j][h * 2] *= 0.5f; " + STORE},
+        {"store": "acc[i][j][h * 2] = fmaxf(acc[i][j][h * 2], 0.f); " + STORE},
+        {"store": "product(acc[i][j], a, b[j]); " + STORE},
+        {"store": 'asm volatile("add.f32 %0, %0, %0;" : "+f"(acc[i][j][h * 2])); ' + STORE},
+        {"store": STORE + " acc[i][j + 1][0] += acc[i][j][0];"},
+        {"before": "float v;", "store": "v = acc[i][j][0] * 2; " + STORE.replace("acc[i][j][h * 2]", "v")},
+        {"before": "int k = 0;", "store": STORE.replace("acc[i][j][h * 2]", "acc[i][j][k]") + " k++;"},
+        {"store": STORE + " if (j * 8 > n) break;"},  # later rounds are none
+        {"store": "half2 old = *(half2*)((__half*)c + o); sum += old.x; " + STORE},  # new ones by then
+        {"store": "if (TN > 3) " + STORE + " else c = d;"},  # of which test?
     ],
 )
 def test_other_stores_are_left(parts: dict[str, str]) -> None:
@@ -86,6 +98,7 @@ def test_other_stores_are_left(parts: dict[str, str]) -> None:
         ("{ for (int i = 0; i < lane; i++) { STORE; } }", False),
         ("{ for (int i = lane; i < WIDE; i++) { STORE; } }", False),
         ("{ while (t < n) { STORE; } }", False),
+        ("{ do { STORE; } while (t < n); }", False),
     ],
 )
 def test_all_lanes_must_come(code: str, yes: bool) -> None:

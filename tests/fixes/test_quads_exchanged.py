@@ -11,7 +11,8 @@ from kscope.fixes.epilogue.reached import all_come
 from kscope.fixes.epilogue.stores import ends_played
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.text import Text
-from kscope.fixes.packed.quads import stored, together
+from kscope.fixes.packed.quads import together
+from kscope.fixes.packed.stored import stored
 from kscope.model.kernel import Launch
 from tests.support.with_sources import changes
 

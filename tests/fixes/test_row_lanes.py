@@ -86,3 +86,36 @@ def test_other_kernels_are_left(was: str, new: str) -> None:
 
 def test_rows_of_one_length_are_left() -> None:
     assert becomes(ROWS.replace("int e = first[mine]; e < first[mine + 1]", "int e = 0; e < many")) == ""
+
+
+FIRST = "float sum = 0.f, factor;"
+ADDED = "sum += factor * x[far];"
+
+
+@pytest.mark.parametrize(
+    ("was", "new"),
+    [
+        (FIRST, f"{FIRST} sum += x[mine];"),  # each lane would add it
+        (FIRST, f"{FIRST} sum = x[mine];"),
+        (FIRST, f"{FIRST} begin(&sum, mine);"),
+        (ADDED, f"{ADDED} best = max(best, far); sum += best;"),  # a round goes on by what the last one left
+    ],
+)
+def test_sums_and_names_that_begin_otherwise_are_left(was: str, new: str) -> None:
+    assert becomes(ROWS) and was in ROWS
+    assert not becomes(ROWS.replace(was, new))
+
+
+def test_a_row_s_first_element_stays_one_expression() -> None:
+    new = becomes(ROWS.replace("e = first[mine]", "e = mine ? first[mine] : 0"))
+    assert "for (int e = (mine ? first[mine] : 0) + threadIdx.x % 8; e < first[mine + 1]; e += 8) {" in new
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["factor = draw(state);", "step(&state); factor = of[e];", "factor = state.next();"],
+)
+def test_what_a_function_or_method_may_change_is_left(body: str) -> None:
+    code = ROWS.replace("factor = of[e];", body)
+    assert not becomes(code.replace(FIRST, f"{FIRST} State state = begin(mine);"))
+    assert not becomes(code.replace("int many)", "int many, State state)"))

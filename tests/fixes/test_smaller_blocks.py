@@ -40,6 +40,13 @@ def test_what_asks_for_the_block(was: str, new: str) -> None:
     assert was in CODE and not smaller.counted(CODE.replace(was, new), "y")
 
 
+def test_macros_that_ask_for_the_block() -> None:
+    lines = ["#define OWN threadIdx.y", "#define CUDA_KERNEL_LOOP(i, n) for (int i = blockIdx.x; i < n; i++)"]
+    assert smaller.elsewhere(CODE.replace("float sum = 0", "float sum = OWN"), lines)
+    assert not smaller.elsewhere(CODE, lines)
+    assert not smaller.elsewhere("__global__ void k(int n, float* x) { CUDA_KERNEL_LOOP(i, n) { x[i] *= 2; } }", lines)
+
+
 def test_loops_over_the_grid_by_a_macro() -> None:
     code = "__global__ void k(int n, float* x) { CUDA_1D_KERNEL_LOOP(i, n) { x[i] *= 2; } }"
     assert smaller.counted(code, "x") and not smaller.counted(code, "y")

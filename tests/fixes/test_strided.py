@@ -64,6 +64,7 @@ def test_what_a_thread_stores_of_a_record(lines: list[str], head: str, expected:
         (["  out[3*i] = x; if (n > 4) out[3*i+1] = y; out[3*i+2] = z;"], "float* out, int n"),
         (["  out[3*i] = x; float y = f(out); out[3*i+1] = y;"], "float* out, int n"),
         (["  out[2*i] = x; out[2*i+1] = out[2*i] + 1;"], "float* out, int n"),  # made of what is stored
+        (["  float* p = out; out[2*i] = x; y = p[2*i]; out[2*i+1] = y;"], "float* out, int n"),  # by another name
         (["  out[2*i] += x; out[2*i+1] += y;"], "float* out, int n"),
         (["  out[i << 1] = x; out[i << 1 + 1] = y;"], "float* out, int n"),  # i << 2
         (["  out[i].x = x; out[i].y = y;"], "float3* out, int n"),
@@ -108,8 +109,9 @@ def test_records_that_are_stored_elsewhere(line: str, left: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["  Box* b = box[i];", "  const Box b = box[i];", "  x = b;", "  b.at = box[i];", "  i <= n;"]
-)
+    "line", ["  Box* b = box[i];", "  const Box b = box[i];", "  x = b;", "  b.at = box[i];", "  i <= n;",
+             "  box[i] = b, x = 3;"]
+)  # fmt: skip
 def test_what_is_no_store_of_a_record(line: str) -> None:
     assert not stored(kernel(line, head="const Box* box, int n"))
 
@@ -200,6 +202,7 @@ def test_words_that_are_read(lines: list[str], count: int, expected: list[str]) 
         ["  for (int k = 0; k < 2; k++) { x = a[2*k]; }", "  y = a[2*k+1];"],
         ["  x = a[3*i] + a[3*i+2];"],
         ["  x = *f(&a[2*i]) + a[2*i+1];"],
+        ["  x = f(out[2*i], out[2*i+1]);"],  # which may change them
         ["  out[2*i] = out[2*i+1];"],
         ["  out[i] = a[2*i] + (out[i+1] = 3) - a[2*i+1];"],
         ["  x = a[2*i], out[i] = x, y = a[2*i+1];"],

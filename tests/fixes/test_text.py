@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kscope.fixes.given import text
+from kscope.fixes.given import source, text
+from kscope.fixes.rows import function
 
 START, STEP = "blockIdx.x * (size_t)blockDim.x + threadIdx.x", "(size_t)gridDim.x * blockDim.x"
 GRID = f"for (size_t i = {START}; i < n; i += {STEP}) s += x[i];"
@@ -72,3 +73,31 @@ def test_functions_stand_before_a_head_of_several_lines(line: int, first: int) -
             "template <class T>", "__global__", "void g(T* a)", "{", "  a[0]=1;", "}", "CASE(a, b)",
             "__global__ void h(int a) { }"]  # fmt: skip
     assert text.declared_at(lines, line) == first
+
+
+def test_numbers_of_two_functions_are_none_of_a_file() -> None:
+    """What one kernel calls TILE says nothing about another one's."""
+    lines = ["constexpr int ROWS = 32, WIDE = 2 * ROWS;", "  constexpr int TILE = 16;", "  constexpr int TILE = 32;"]
+    lines += ["  constexpr int ROWS = 32;", "  constexpr int WIDE = N / 2;"]
+    assert source.constants(lines) == {"ROWS": 32}
+    for head in ("template <int ROWS> __global__ void k(int* x) {", "__global__ void k(int* x, int ROWS) {"):
+        assert source.constants([*lines, head]) == {}
+    lines = ["#define TILE 16", "#define ROWS 4", "const int TILE = 32;", "constexpr int ROWS = 4;"]
+    assert function.constants(lines, "x[TILE] + y[ROWS]") == {"ROWS": 4}
+
+
+def test_what_a_text_declares() -> None:
+    code = "__global__ void k(const float4* a, int n) { char4 b = p[n], c; for (int i = 0; i < n; i++) return b; }"
+    assert source.declarations(code) == [
+        ("float4", "a"), ("int", "n"), ("char4", "b"), ("char4", "c"), ("int", "i"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["if (a) x = 1; else y = 2;", "if (a) { x = 1; } else if (b) y = 2; else { z = 3; }", "if (a) x = 1;",
+     "for (int j = 0; j < 3; j++) if (a) x = 1; else y = 2;", "while (a) if (b) x = 1; else y = 2;"],
+)  # fmt: skip
+def test_the_body_of_a_loop_has_its_else(body: str) -> None:
+    code = f"for (int i = 0; i < n; i++) {body} z = 4;"
+    assert code[slice(*text.loops(code)[0].body)] == body

@@ -19,7 +19,8 @@ from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import SIZES, constants, evaluated
 from kscope.fixes.given.text import LONGEST, Text, blanked, closing, kernel_text, spans_edited
 from kscope.fixes.packed import quads
-from kscope.fixes.packed.quads import FUNCTION, PAIR, QUAD, WHOLE, Stored, exchanged, stored, together, written
+from kscope.fixes.packed.quads import FUNCTION, exchanged, together, written
+from kscope.fixes.packed.stored import PAIR, QUAD, WHOLE, Stored, stored
 from kscope.fixes.roles.declared import devices
 from kscope.fixes.roles.lanes import Shared
 from kscope.fixes.roles.played import lane_names

@@ -9,7 +9,7 @@ from kscope.features.lanes.semantics import LANES
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.text import Text
-from kscope.fixes.packed.quads import PAIR, QUAD, WHOLE, Stored
+from kscope.fixes.packed.stored import PAIR, QUAD, WHOLE, Stored
 from kscope.fixes.roles.events import Access, Event
 from kscope.fixes.roles.played import FEW, Warps, events, few
 from kscope.fixes.roles.texts import kernel, opened

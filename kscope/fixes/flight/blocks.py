@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from kscope.fixes.atomics.names import pointers
 from kscope.fixes.atomics.reading import MODIFIED, changed, statements
 from kscope.fixes.flight.guards import guard
 from kscope.fixes.flight.heads import Head
 from kscope.fixes.flight.held import Held, Step
-from kscope.fixes.flight.names import pointers
 from kscope.fixes.flight.reader import AHEAD, N, Reader
 from kscope.fixes.flight.written import code_above, each_of, kinds, needed, nested
 from kscope.fixes.given.conditions import not_written, proved, reads

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from kscope.fixes.atomics.reading import MODIFIED, changed, statements
-from kscope.fixes.given.text import closing, statement_end
+from kscope.fixes.given.text import closing, whole_end
 
 _HEAD = re.compile(r"\b(?:for|while)\s*\(")
 _PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+unroll\b[^\n]*\n\s*$")
@@ -45,7 +45,7 @@ def heads(code: str, opening: int) -> Iterator[Head]:
             continue
         parts = [p.strip() for p in code[match.end() : close].split(";")]
         at = close + 1 + len(code[close + 1 :]) - len(code[close + 1 :].lstrip())
-        end = statement_end(code, at)
+        end = whole_end(code, at)
         if end is None or len(parts) != (3 if code.startswith("for", match.start()) else 1):
             continue
         braces = code[at] == "{"
@@ -109,7 +109,9 @@ def going(code: str, head: Head) -> list[tuple[Goes, tuple[int, int]]]:
             break
         if _moved(body, one.name) == 1:
             out.append((one, span))
-    return out
+    names = {one.name for one, _ in out}
+    apart = all(not names & set(re.findall(r"[A-Za-z_]\w*", one.next)) - {one.name} for one, _ in out)
+    return out if apart else []  # what goes on by another one has its turn, which rounds ahead do not keep
 
 
 def _moved(body: str, name: str) -> int:

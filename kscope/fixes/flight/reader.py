@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from kscope.fixes.atomics.names import CALLED, NAME, alike, constant, given, lends, may_store, put, stored, word
 from kscope.fixes.atomics.reading import MODIFIED, changed, statements
 from kscope.fixes.flight.heads import Goes, Head
 from kscope.fixes.flight.held import Held, Step, Test, Tests
-from kscope.fixes.flight.names import CALLED, NAME, constant, given, lends, may_store, put, stored, word
 from kscope.fixes.given.source import SIZES, split_declarators
 from kscope.fixes.given.text import closing, statement_end
 from kscope.fixes.thread.split import returns
@@ -44,9 +44,10 @@ class Reader:
         self.body = code[slice(*head.body)]
         self.on = {g.name for g, _ in on}
         self.ends = {span for _, span in on}
+        self.known = set(known)
         handed = given(self.body, lines)
         self.kinds = {
-            n: k for n, k in known.items() if not self._lent(n) and (blocks or not stored(self.body, n))
+            n: k for n, k in known.items() if not self._lent(n) and (blocks or not self._written(n))
             and (constant(code, n) or not lends(self.body, n, handed))
         }  # fmt: skip
         self.held: list[Held] = []
@@ -57,6 +58,10 @@ class Reader:
         known_here = set(NAME.findall(self.body)) - self.on
         self.changed = {n for n in known_here if n in handed | brought or changed(self.body, n)}
         self.strange = bool(self.on & handed)
+
+    def _written(self, name: str) -> bool:
+        """Whether a loop stores to where a pointer leads, by its name or another one."""
+        return any(stored(self.body, one) for one in alike(self.code, name, self.known))
 
     def _lent(self, name: str) -> bool:
         """Whether a loop gives away where a pointer leads."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from kscope.fixes.atomics.names import pointers
 from kscope.fixes.flight.heads import Goes, Head, going, heads
 from kscope.fixes.flight.held import Held, Step
-from kscope.fixes.flight.names import pointers
 from kscope.fixes.flight.reader import AHEAD, N, Reader
 from kscope.fixes.given.text import closing
 

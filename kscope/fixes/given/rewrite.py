@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 
 from kscope.fixes.given.setting import Setting
+from kscope.fixes.given.source import split_declarators
 from kscope.model.contract.fixes import Edit
 
 PURE = frozenset(
@@ -21,6 +22,11 @@ PURE = frozenset(
 """Functions whose value follows from what they are given alone."""
 
 _VECTOR = re.compile(r"\b(?:float|int|uint|double|half|short|ushort|char|uchar|longlong|__half|__nv_bfloat16)[248]\b")
+_DECLARATION = re.compile(
+    r"(?:^|(?<=[;{}(,\n]))\s*(?:(?:const|static|volatile|constexpr|register)\s+)*(?P<type>[A-Za-z_]\w*)"
+    r"(?:\s*[*&]+\s*|\s+)(?:(?:const|__restrict__)\s+)*(?=(?P<rest>[A-Za-z_][^;{}]*))", re.ASCII,
+)
+_NO_TYPES = ("return", "else", "new", "delete", "goto", "case", "typename", "do", "if", "while", "for", "switch")
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<[\w, ]*>)?\(")
 
 
@@ -104,3 +110,16 @@ def calls(text: str) -> set[str]:
 def vector(text: str) -> bool:
     """Whether a line names a vector type: what is wide there is wide by the author's hand."""
     return bool(_VECTOR.search(text))
+
+
+def declarations(code: str) -> list[tuple[str, str]]:
+    """(last word of the type, name) of what a text declares, parameters and counters too."""
+    out = []
+    for match in _DECLARATION.finditer(code):
+        for n, part in enumerate(split_declarators(re.sub(r"->| [<>]=? ", "  ", match["rest"]))):
+            name = re.match(r"\s*[*&]*\s*([A-Za-z_]\w*)\s*(?=[=\[;{,:)(]|$)", part)
+            if match["type"] not in _NO_TYPES and name is not None:
+                out.append((match["type"], name[1]))
+            elif not n:
+                break
+    return out

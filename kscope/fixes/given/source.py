@@ -43,6 +43,8 @@ class Seen(list[str]):
         super().__init__(lines)
         self.raw, self.spans, self.dead, self.run, self.unless = raw, spans, dead, run, unless
         self.known: dict[str, int] | None = None
+# parameters of templates and functions, and counters
+_GIVEN = re.compile(r"[<(,]\s*(?:const\s+)?(?:int|unsigned|size_t|bool|long)\s+(\w+)\s*(?=[,>)=])", re.ASCII)
 
 
 class Array(Struct, frozen=True):
@@ -103,7 +105,8 @@ def _constants(lines: Sequence[str], run: frozenset[int]) -> dict[str, int]:
         for name, values in _values(parts, known).items():
             own.setdefault(name, set()).update(values)
     hidden = {name: next(iter(values)) if len(values) == 1 else None for name, values in own.items()}
-    return {name: value for name, value in {**known, **hidden}.items() if value is not None}
+    given = {name for line in lines for name in _GIVEN.findall(_without_comment(line))} if known or own else set()
+    return {n: value for n, value in {**known, **hidden}.items() if value is not None and n not in given}
 
 
 def _said(lines: Sequence[str], run: frozenset[int]) -> dict[int, list[str]]:

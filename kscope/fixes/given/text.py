@@ -169,7 +169,7 @@ def loops(code: str) -> list[Loop]:
             continue
         rest = code[close + 1 :]
         start = close + 1 + len(rest) - len(rest.lstrip())
-        end = statement_end(code, start)
+        end = whole_end(code, start)
         if end is not None:
             head = (match.start(), close + 1)
             out.append(
@@ -189,7 +189,7 @@ def statement_end(code: str, at: int) -> int | None:
         if close is None:
             return None
         inner = close + 1 + len(code[close + 1 :]) - len(code[close + 1 :].lstrip())
-        return statement_end(code, inner)
+        return whole_end(code, inner)
     if code[at : at + 1] == "#":
         line = code.find("\n", at)
         rest = code[line:]
@@ -201,6 +201,15 @@ def statement_end(code: str, at: int) -> int | None:
         if depth == 0 and (code[n] == ";" or (code[n] == "}" and code[at] == "{")):
             return n + 1
     return None
+
+
+def whole_end(code: str, at: int) -> int | None:
+    """The end of the statement that begins there, an `if` with its `else`."""
+    end = statement_end(code, at)
+    while end is not None and re.match(r"if\b", code[at:]) and (other := re.match(r"\s*else\b\s*", code[end:])):
+        at = end + other.end()
+        end = statement_end(code, at)
+    return end
 
 
 def closing(code: str, at: int) -> int | None:
@@ -240,10 +249,11 @@ def asked_here(code: Listing, text: Text, place: str) -> bool:
     return all(ins.file == text.file and text.first <= (ins.line or 0) <= last for ins in asks)
 
 
-def hidden(code: str, lines: Sequence[str]) -> bool:
-    """Whether a macro of the file that a text names asks for a place: which thread, which block, how many of them."""
+def hidden(code: str, lines: Sequence[str], words: re.Pattern[str] = _PLACE) -> bool:
+    """Whether a macro of the file that a text names asks for a place: which thread, which block, how many of them; or
+    has other words."""
     defined = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", "\n".join(lines), re.M)
-    return any(_PLACE.search(made_of) and re.search(rf"\b{name}\b", code) for name, made_of in defined)
+    return any(words.search(made_of) and re.search(rf"\b{name}\b", code) for name, made_of in defined)
 
 
 def made_of(t: str, code: str, arrays: Iterable[str]) -> set[str]:

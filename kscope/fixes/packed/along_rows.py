@@ -45,7 +45,9 @@ def _fix(asked: Asked, fn: Function, one: Taps, alike: Same, edits: list[Edit]) 
     found = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
     loads = [i for i in found if code.classes[i].access == "load"]
     before, grid = total(code.executed, found), (launch.grid[0] // k, *launch.grid[1:])
-    lengths = Condition(holds=f"rows have a multiple of {k} elements", state="check",
+    long = _lengths(setting, fn, one, constants(setting.lines(fn.file)))
+    verb = "are multiples" if len(long) > 1 else "is a multiple"
+    lengths = Condition(holds=f"{' and '.join(long)} {verb} of {k}", state="check",
                         why="groups start at multiples of their size then, as where it was played")  # fmt: skip
     finite = Condition(holds="weights are finite", state="check",
                        why="for what is outside, zero times the weight is added")  # fmt: skip
@@ -65,7 +67,7 @@ def _fix(asked: Asked, fn: Function, one: Taps, alike: Same, edits: list[Edit]) 
                       state="check", why="as this one has"),
             Condition(holds=f"{one.array} and {one.out} start at multiples of 16", state="assumed",
                       why="cudaMalloc aligns to 256 bytes"),
-            *([lengths] if fn.numbers else []),
+            *([lengths] if long else []),
             *([finite] if one.test else []),
         ],
         proof=[
@@ -77,18 +79,24 @@ def _fix(asked: Asked, fn: Function, one: Taps, alike: Same, edits: list[Edit]) 
     )  # fmt: skip
 
 
-def _alike(setting: Setting, fn: Function, one: Taps, known: Mapping[str, int]) -> Same | None:
-    """Both texts played, also with all the blocks along x where they are few; None where a result is another one."""
+def _lengths(setting: Setting, fn: Function, one: Taps, known: Mapping[str, int]) -> list[str]:
+    """Numbers of the launch that have to be multiples of a group: with one more the play comes to something else."""
+    return [name for name in fn.numbers if _alike(setting, fn, one, known, more=name) is None]
+
+
+def _alike(setting: Setting, fn: Function, one: Taps, known: Mapping[str, int], *, more: str = "") -> Same | None:
+    """Both texts played, also with all the blocks along x where they are few; None where a result is another one. more:
+    a number that is one more than a multiple of a group."""
     launch = setting.launch
     assert launch is not None
     block, k = (launch.block[0], launch.block[1]), one.count
     old, new = plainly(fn.body), plainly(written(one, block, played=True))
     grids = [(k, min(2, launch.grid[1])), (2 * k, 1)]
-    grids += [(launch.grid[0], 1)] if launch.grid[0] * launch.threads <= LARGEST else []
+    grids += [(launch.grid[0], 1)] if not more and launch.grid[0] * launch.threads <= LARGEST else []
     compared, sizes, shared = 0, 0, 0
     for along, up in grids:
         for times in (k, 2 * k) if fn.numbers else (k,):
-            values = dict.fromkeys(fn.numbers, launch.block[0] * times)
+            values = {name: launch.block[0] * times + (name == more) for name in fn.numbers}
             sides = Side(old, (along, up), block, values), Side(new, (along // k, up), block, values)
             for drawn in DRAWN:
                 found = both(fn, sides, 0, drawn, known)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from kscope.fixes.given.rewrite import declarations
 from kscope.fixes.given.source import SIZES, evaluated
 
 _BARRIER = re.compile(r"__syncthreads\s*\(\s*\)\s*;")
@@ -40,9 +41,10 @@ def ended(tail: str, types: str, known: Mapping[str, int]) -> End | None:
     if shared is None or not shared or len(phases) < 2 or "__syncthreads" in "".join(phases):
         return None
     for n, phase in enumerate(phases):
-        for name in set(re.findall(rf"\b(?:{types})\s*\*?\s*(\w+)\s*[=;\[,]", phase)):
+        made = set(re.findall(rf"\b(?:{types})\s*\*?\s*(\w+)\s*[=;\[,]", phase))
+        for name in made | {name for _, name in declarations(phase)}:
             uses = [re.search(rf"(?<![\w.])(?<!->){name}\b", later) for later in phases[n + 1 :]]
-            if any(u and not re.search(rf"\b{types}\s*\*?\s*$", later[: u.start()])
+            if any(u and not re.search(rf"\b(?:{types}|auto)\s*\*?\s*$", later[: u.start()])
                    for u, later in zip(uses, phases[n + 1 :], strict=True)):  # fmt: skip
                 return None
     return End(tuple(one[:3] for one in shared), sum(one[3] for one in shared), tuple(phases))

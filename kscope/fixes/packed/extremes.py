@@ -9,21 +9,23 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from kscope.features.sass.columns import total
-from kscope.fixes.given.rewrite import places
+from kscope.fixes.given.rewrite import declarations, places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Loop, Span, Text, index_of, loops, spans_edited
+from kscope.fixes.given.text import Loop, Span, Text, index_of, loops, spans_edited, written
 from kscope.fixes.rows.compared import SIGNED, Same, Side, both
 from kscope.fixes.rows.function import BYTES, Function, constants, function
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 FEWEST = 16  # loads of a thread: doubling costs a barrier for each power of two (judged)
+STATIC = 48 * 1024  # bytes of shared memory that can be declared (CUDA C++ Programming Guide, compute capabilities)
 SPAN, WIDE, AT, RUN, N = "stretch", "wide", "turn", "extreme_of", "stretch_n"
 LOOKED = "loops over windows in global memory that take extremes"
 _WAYS = re.compile(r"\b(?:break|continue|return|goto|asm|while|switch|atomic\w*|__\w*sync\w*|__shared__)\b")
 _GUARD = re.compile(r"\bif\s*\([^;{}]*\)\s*(?:return\s*;|\{\s*return\s*;\s*\})")
 _NAME = r"(?<![\w.])(?<!->)[A-Za-z_]\w*"
 _SET = re.compile(rf"({_NAME})\s*=(?!=)")
+_WORDS = frozenset("for if else const int min max fmaxf fminf fmax fmin __ldg".split())
 _OTHER = re.compile(r"(?:[-+*/%|&^]|<<|>>)=(?!=)|\+\+|--|\]\s*=(?!=)")
 EXTREMES = {"float": ("fmaxf", "fminf"), "double": ("fmax", "fmin"), "int": ("max", "min"), "unsigned": ("max", "min")}
 
@@ -54,7 +56,8 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     each = total(setting.code.executed, loads) / max(1, launch.blocks * -(-threads // 32))
     was, will = setting.occupancy(), setting.occupancy(more_shared=4 * threads * BYTES[one.kind])
-    if each < FEWEST or was is None or will is None or will.blocks < was.blocks:
+    static = launch.shared_static + 4 * threads * BYTES[one.kind]
+    if each < FEWEST or was is None or will is None or will.blocks < was.blocks or static > STATIC:
         return []
     known = constants(setting.lines(fn.file), fn.code)
     for name in EXTREMES[one.kind]:
@@ -117,11 +120,31 @@ def windowed(fn: Function, threads: int) -> Windowed | None:
         before = _before(code, fn.opened, loop)
         if declared is None or declared["kind"] not in EXTREMES or len(sums) != 1 or len(bounds) != 1 or before is None:
             continue
-        if not _known(fn, before, (array, index[0], bounds[0], *re.findall(_NAME, index[1]))):
+        names = (array, index[0], bounds[0], *re.findall(_NAME, index[1]))
+        if not _known(fn, before, names) or any(written(n, code[before : loop.span[0]]) for n in names):
+            continue
+        if not _alone(code, loop, declared["kind"], {*names, *sums}, bounds[0]):
             continue
         within = re.match(rf"if\s*\(\s*{index[0]}\s*>=\s*{bounds[0]}\s*\)\s*return\s*;", code[before:]) is not None
         return Windowed(loop, array, declared["kind"], index[0], index[1], bounds[0], sums.pop(), before, within)
     return None
+
+
+def _alone(code: str, loop: Loop, kind: str, names: set[str], bound: str) -> bool:
+    """Whether a loop asks for nothing but places and values, and takes these as they are: numbers that values are
+    compared with may be larger than what is played, and whole numbers do not show what a conversion takes off."""
+    body = re.sub(rf"\b{bound}\s*-\s*1\b", bound, code[slice(*loop.body)])
+    own = _declared(body)
+    others = set(re.findall(rf"\w*{_NAME}", code[slice(*loop.span)] + body)) - own - names - {loop.name}
+    kinds = {name: of for of, name in declarations(body)}
+    whole = "|".join(name for name in own if kinds.get(name) != kind) or "0"
+    (value,) = names & {n for n in _SET.findall(body) if n not in own}
+    return (
+        others <= _WORDS | {kind}
+        and set(re.findall(r"(?<![\w.])[\d.]+\w*", body)) <= {"0"}
+        and re.search(rf"\(\s*(?:{'|'.join(EXTREMES)})\s*\)|\b(?:{whole})\s*=(?!=)[^;]*\[", body) is None
+        and [of for of, name in declarations(code) if name == value] == [kind]
+    )
 
 
 def _known(fn: Function, before: int, names: Sequence[str]) -> bool:
@@ -166,6 +189,8 @@ def _before(code: str, opened: int, loop: Loop) -> int | None:
     start = pragma.start() if pragma is not None else start
     guards = list(_GUARD.finditer(code, opened, start))
     inside = code[opened + 1 : start]
+    if guards and re.search(r"[;}{]\s*$", code[: guards[0].start()]) is None:
+        return None
     plain = not re.search(r"\breturn\b", _GUARD.sub("", inside)) and inside.count("{") == inside.count("}")
     statement = re.search(r"[;}{]\s*$", code[:start]) is not None
     return (guards[0].start() if guards else start) if plain and statement else None

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import shown
-from kscope.fixes.given.rewrite import places
+from kscope.fixes.given.rewrite import declarations, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Span, by_line, kernel_text, spans_edited
@@ -37,6 +37,8 @@ _EXCHANGED = (
     r"\s*\)\s*(?P<sum>{element})\s*\+=\s*__shfl_(?P<how>xor|down)_sync\s*\(\s*(?P<mask>[\w~]+)\s*,\s*(?P=sum)\s*,\s*"
     r"(?P=o)\s*\)\s*;"
 )
+_HANDED = re.compile(r"(?:[(,=]|\breturn)\s*&$|&\s*\w+\s*[={(]$|(?<![\w\])])\s*\[[^][]*$|\"\s*\($")
+"""Behind what a name is more than its value: its address, a reference, a capture, or an operand of assembly."""
 _EVERY = re.compile(r"^(?:~0u?|0x[fF]{8}[uU]?|-1)$")
 
 
@@ -125,10 +127,11 @@ class _Bytes(Struct, frozen=True):
 
 
 def _bytes(code: str) -> _Bytes | None:
-    """None where a name is a pointer at one place and a value at another."""
+    """None where a name is a pointer at one place and a value at another, or of another type."""
     pointers = {m["name"]: m["kind"] for m in _POINTER.finditer(code)}
     locals_ = {n: m["kind"] for m in _BYTES.finditer(code) for n in _declared(m["rest"])}
-    return None if set(pointers) & set(locals_) else _Bytes(pointers, locals_)
+    others = {name for kind, name in declarations(code) if kind != {**pointers, **locals_}.get(name, kind)}
+    return None if others or set(pointers) & set(locals_) else _Bytes(pointers, locals_)
 
 
 def _of(text: str) -> str:
@@ -143,8 +146,7 @@ def _declared(rest: str) -> list[str]:
 
 def _ambiguous(code: str, name: str) -> bool:
     """Whether a name is declared several times, or never."""
-    declared = rf"\b(?:float|double|int|auto|unsigned|char)\s+(?:[^;()]*,\s*)?{name}\s*(?=[\[=;,])"
-    return len(re.findall(declared, code)) != 1
+    return len([n for _, n in declarations(code) if n == name]) != 1
 
 
 def _product(one: Dots, words: Sequence[str], kind: str) -> str:
@@ -205,18 +207,31 @@ def _read(code: str, at: int, element: str, file: str) -> Span | None:
         return None
     before, after = code[:at].rstrip(), code[at + value.end() :].lstrip()
     changed = re.match(r"(?:[-+*/%|&^]|<<|>>)?=(?!=)|\+\+|--|\.|->", after) or before.endswith(("++", "--"))
-    if changed or re.search(r"(?:[(,=]|\breturn)\s*&$", before):
+    if changed or _HANDED.search(before) or _taken(code[:at], file):
         return None
     call = re.search(r"(?<![\w.:>])(?P<name>\w+)\s*\($", before)
     if call is not None and call["name"] not in ("if", "while", "for", "switch"):
-        if re.search(rf"\b{call['name']}\s*\(\s*(?:volatile\s+)?float\s*&", file):
-            return None
         summed = re.search(_SUMMED.format(name=call["name"]), file) if after.startswith(")") else None
         alone = len(re.findall(rf"(?<!\w){call['name']}\s*\(\s*\w+\s+\w+\s*\)\s*\{{", file)) == 1
         if summed is not None and alone and _EVERY.match(summed["mask"]) and _butterfly():
             end = code.index(")", at + value.end()) + 1
             return call.start(), end, f"(float)__reduce_add_sync({summed['mask']}, {value[0]})"
     return at, at + value.end(), f"(float){value[0]}"
+
+
+def _taken(before: str, file: str) -> bool:
+    """Whether a name that follows is given to a function that may change it."""
+    depth = 0
+    for n in range(len(before) - 1, -1, -1):
+        depth += (before[n] == ")") - (before[n] == "(")
+        if before[n] in ";{}":
+            break
+        name = re.search(r"(\w+)\s*(?:<[^<>;]*>\s*)?$", before[:n]) if depth < 0 else None
+        if name is not None and name[1] not in ("if", "for", "while", "switch", "return"):
+            by_reference = rf"\b{name[1]}\s*\([^(){{}};]*\w\s*&\s*\w[^(){{}};]*\)\s*\{{"
+            return name[1] == "swap" or re.search(by_reference, file) is not None
+        depth = max(depth, 0)
+    return False
 
 
 def _words(

@@ -5,24 +5,21 @@ from __future__ import annotations
 
 import re
 
-from msgspec import Struct
-
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.semantics import LANES
 from kscope.features.lanes.values import Lanes
 from kscope.features.sass.columns import total
+from kscope.features.sass.slices import pointer
 from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.source import constants, evaluated
-from kscope.fixes.given.text import Loop, Text, closing, declared_at, kernel_text, loops, plain, spans_edited
+from kscope.fixes.given.source import constants
+from kscope.fixes.given.text import Text, closing, declared_at, kernel_text, loops, spans_edited
 from kscope.fixes.given.text import statement_end as ended
+from kscope.fixes.packed.stored import NAME, OF, ONE, PAIR, QUAD, WHOLE, N, Stored, stored
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
-QUAD, PAIR, WHOLE = 4, 4, 16  # lanes, bytes that each stores, bytes that it may store at once
 SEEDS = (1, 2, 3)
-LONGEST = 200  # characters of an index, with what its names stand for: more are not evaluated
-OF, N, ONE = "pairs_of", "quad_n", "pair_of"
 FUNCTION = """__device__ __forceinline__ void quad_turned(unsigned (&of)[4]) {  // lane q of four: what they have at q
   for (int n = 0; n < 4; n += 2) {
     unsigned other = __shfl_xor_sync(~0u, threadIdx.x & 1 ? of[n] : of[n + 1], 1);
@@ -33,24 +30,6 @@ FUNCTION = """__device__ __forceinline__ void quad_turned(unsigned (&of)[4]) {  
     if (threadIdx.x & 2) of[n] = other; else of[n + 2] = other;
   }
 }"""
-_PAIRS = r"unsigned(?:\s+int)?|uint32_t|int|half2|__half2|__nv_bfloat162|nv_bfloat162|bf162"
-_HALVES = r"__half|half|__nv_bfloat16|nv_bfloat16|bf16|short|unsigned short|uint16_t"
-_STORE = re.compile(
-    rf"\*\s*(?:\(\s*(?P<kind>{_PAIRS})\s*\*\s*\)\s*|reinterpret_cast\s*<\s*(?P<kind2>{_PAIRS})\s*\*\s*>\s*(?=\())(?=[(&])"
-)
-_PLACE = re.compile(rf"^(?:\(\s*(?:\(\s*(?:{_HALVES})\s*\*\s*\)\s*)?(?P<array>\w+)\s*\+(?P<at>.*)\)|"
-                    r"\(?\s*&\s*(?P<array2>\w+)\s*\[(?P<at2>.*)\]\s*\)?)$", re.S)  # fmt: skip
-_NAME = r"(?<![\w.])(?<!->)[A-Za-z_]\w*"
-
-
-class Stored(Struct, frozen=True):
-    """`*(kind*)place = value;` in rounds of `loop`, whose counter moves the place by eight elements."""
-
-    span: tuple[int, int]
-    kind: str
-    place: str
-    value: str
-    loop: Loop
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -63,6 +42,8 @@ def fixes(asked: Asked) -> list[Fix]:
     for one in stored(text.code):
         mine = _machine(setting, text, one)
         if not any(code[i].pc in at for i in mine) or not together(text.code, one.span[0], known):
+            continue
+        if _read_elsewhere(setting, text, one, mine):
             continue
         ran, turned = _together(setting, mine), exchanged()
         edits = spans_edited(setting, text, [(*one.span, written(one))]) if ran and turned else []
@@ -98,91 +79,6 @@ def fixes(asked: Asked) -> list[Fix]:
     return []
 
 
-def stored(code: str) -> list[Stored]:
-    """Stores of pairs whose values and places a counting loop moves, by eight elements of two bytes a round."""
-    out: list[Stored] = []
-    if {OF, N, ONE} & set(re.findall(_NAME, code)):
-        return out
-    for match in _STORE.finditer(code):
-        equals = _assigned(code, match.end())
-        end = code.find(";", match.end())
-        around = [x for x in loops(code) if x.body[0] <= match.start() < x.body[1]]
-        if equals is None or end < 0 or re.search(r"[;{}]|\)|else$", code[: match.start()].rstrip()[-4:]) is None:
-            continue
-        place, value = code[match.end() : equals].strip(), code[equals + 1 : end].strip()
-        for loop in around:
-            one = Stored((match.start(), end + 1), match["kind"] or match["kind2"], place, value, loop)
-            if _moves(code, one):
-                out.append(one)
-    return out
-
-
-def _assigned(code: str, at: int) -> int | None:
-    """Where the sign of an assignment stands behind a place."""
-    n = at
-    while n < len(code) and code[n] not in ";{}":
-        if code[n] in "([":
-            close = closing(code, n + 1)
-            if close is None:
-                return None
-            n = close
-        elif code[n] == "=":
-            return n if code[n + 1 : n + 2] != "=" and code[n - 1] not in "+-*/|&^<>!" else None
-        n += 1
-    return None
-
-
-def _moves(code: str, one: Stored) -> bool:
-    """Whether the counter moves the place by eight elements, and the value by nothing that was made of it before."""
-    j = one.loop.name
-    if not re.search(rf"(?<![\w.])(?<!->){j}\b", one.value) or one.loop.start != "0" or "++" not in one.loop.step:
-        return False
-    body = code[one.loop.body[0] : one.span[0]]
-    made = set(re.findall(rf"\b[A-Za-z_]\w*\s+\*?\s*({_NAME})\s*(?:\[[^][]*\]\s*)*=(?!=)", body))
-    made -= set(re.findall(rf"\bfor\s*\(\s*int\s+({_NAME})\s*=", body))
-    if made & set(re.findall(_NAME, one.value)) or re.search(r"\+\+|--|=", one.value):
-        return False
-    place = _PLACE.match(one.place)
-    array = (place["array"] or place["array2"]) if place is not None else ""
-    index = (place["at"] or place["at2"]) if place is not None else ""
-    whole = re.search(rf"\(\s*(?:{_HALVES})\s*\*\s*\)\s*{array}\b", one.place) if array else None
-    typed = re.search(rf"\b(?:{_HALVES})\s*\*\s*(?:__restrict__\s+)?{array}\b", code) if array else None
-    return bool((whole or typed) and _step(code, index, j) == QUAD * PAIR // 2)
-
-
-def _step(code: str, index: str, j: str) -> int | None:
-    """Elements that an index moves by in a round; None where that is not the same for all values of the other names."""
-    text, made = plain(index), _made_of(code, j)
-    for _ in range(len(made)):
-        for name, value in made.items():
-            text = re.sub(rf"(?<![\w.])(?<!->){name}\b", f"({plain(value)})", text)
-        if len(text) > LONGEST:
-            return None
-    text = re.sub(r"\b(threadIdx|blockIdx|blockDim|gridDim)\.([xyz])\b", r"\1_\2", text)
-    names = sorted(set(re.findall(_NAME, text)) - {j})
-    found = set()
-    for times in (1, 2, 5):
-        known = {name: (7 * n + 3) * times for n, name in enumerate(names)}
-        ends = [evaluated(f"({text})", {**known, j: round_}) for round_ in (1, 2, 4)]
-        if ends[0] is None or ends[1] is None or ends[2] is None or ends[2] - ends[1] != 2 * (ends[1] - ends[0]):
-            return None
-        found.add(ends[1] - ends[0])
-    return found.pop() if len(found) == 1 else None
-
-
-def _made_of(code: str, j: str) -> dict[str, str]:
-    """Names that are set once, of a counter or of others that are made of it, with what they are."""
-    found: dict[str, str] = {}
-    set_ = re.findall(rf"({_NAME})\s*=(?!=)\s*([^;,]*)[;,]", code)
-    for _ in range(3):
-        for name, value in set_:
-            once = len([n for n, _ in set_ if n == name]) == 1
-            again = re.search(rf"(?<![\w.])(?<!->){name}\s*(?:[-+*/]=|\+\+)", code)
-            if name != j and once and not again and {j, *found} & set(re.findall(_NAME, value)):
-                found[name] = value
-    return found
-
-
 def written(one: Stored) -> str:
     """The store as it will be: in every fourth round, of that and the three that follow."""
     j = one.loop.name
@@ -213,7 +109,7 @@ def fixed(setting: Setting, text: Text) -> set[str]:
     template = re.search(r"\btemplate\s*<([^<>]*)>", above)
     named = re.findall(r"\b(?:int|unsigned|bool|size_t)\s+(\w+)", template[1]) if template is not None else []
     inside = re.findall(r"\bconstexpr\s+\w+\s+([^;]*);", text.code)
-    return {*named, *constants(lines), *(n for part in inside for n in re.findall(rf"({_NAME})\s*=", part))}
+    return {*named, *constants(lines), *(n for part in inside for n in re.findall(rf"({NAME})\s*=", part))}
 
 
 def together(code: str, at: int, fixed: set[str]) -> bool:
@@ -221,7 +117,7 @@ def together(code: str, at: int, fixed: set[str]) -> bool:
     known to the compiler, as are the rounds of loops around it."""
     around = [x for x in loops(code) if x.body[0] <= at < x.body[1]]
     counters = {x.name for x in around}
-    if any(not set(re.findall(_NAME, f"{x.start} {x.end} {x.step}")) <= fixed | counters for x in around):
+    if any(not set(re.findall(NAME, f"{x.start} {x.end} {x.step}")) <= fixed | counters for x in around):
         return False
     for test in re.finditer(r"\bif\s*(?:constexpr\s*)?\(", code):
         close = closing(code, test.end())
@@ -229,10 +125,10 @@ def together(code: str, at: int, fixed: set[str]) -> bool:
         if close is None or end is None:
             return False
         leaves = test.start() < at and re.search(r"\b(?:return|exit)\b", code[close:end])
-        if (test.start() < at < end or leaves) and not set(re.findall(_NAME, code[test.end() : close])) <= fixed:
+        if (test.start() < at < end or leaves) and not set(re.findall(NAME, code[test.end() : close])) <= fixed:
             return False
     rest = code[:at]
-    return not re.search(r"\b(?:while|switch|goto|continue|break)\b|\?[^:]*\breturn\b", rest)
+    return not re.search(r"\b(?:do|while|switch|goto|continue|break)\b|\?[^:]*\breturn\b", rest)
 
 
 def _branches(code: str, at: int) -> int | None:
@@ -257,6 +153,15 @@ def _machine(setting: Setting, text: Text, one: Stored) -> list[int]:
     every = all(code.classes[i].bytes == PAIR and code[i].guard is None and code.executed[i] == warps for i in mine)
     lanes = getattr(code, "threads", ())
     return mine if every and lanes and all(lanes[i] == LANES * warps for i in mine) else []
+
+
+def _read_elsewhere(setting: Setting, text: Text, one: Stored, mine: list[int]) -> bool:
+    """Whether anything but the value that is stored is loaded from where it goes: it may be stored earlier then."""
+    code = setting.code
+    to = {pointer(code, i) for i in mine} - {None}
+    lines = {text.first + text.code.count("\n", 0, at) for at in one.span}
+    loads = code.ran(code.where(lambda ins, op: op.space in ("global", "generic") and op.access == "load"))
+    return any(pointer(code, i) in to and not {p.number for p in places(setting, [i])} <= lines for i in loads)
 
 
 def _together(setting: Setting, mine: list[int]) -> int:

@@ -216,12 +216,16 @@ def written(one: Taps, block: tuple[int, int], *, played: bool) -> str:
     rest = [t for t in _terms(one.test) if not columns & set(re.findall(_NAME, t))]
     each = f"#pragma unroll\n  for (int {n} = 0; {n} < {k}; {n}++)"
     edges = [m for m in range(k + one.taps - 1) if not one.shift <= m < one.shift + k]
+    # Kept as they are loaded, for a product of whole numbers, or a quotient, is another one of fractions.
+    kept = "float" if one.conv or one.kind == "float" or played else one.kind
+    zero = "0" if kept == "float" else f"({kept})0"
     close = ")" if one.load.endswith(")") else ""
     loads = []
     for m in edges:
         got = f"{one.conv}{one.array}[{_at(one.at, b, str(m))}]{close}"
         test = _at(one.test, b, str(m))
-        loads.append(f"{{ {_at(one.inside, b, str(m))} {VALUES}[{m}] = {f'({test}) ? {got} : 0' if test else got}; }}")
+        got = f"({test}) ? {got} : {zero}" if test else got
+        loads.append(f"{{ {_at(one.inside, b, str(m))} {VALUES}[{m}] = {got}; }}")
     at = _at(one.at, b, str(one.shift))
     if played:
         whole = _whole(one.kind, k)
@@ -233,13 +237,14 @@ def written(one: Taps, block: tuple[int, int], *, played: bool) -> str:
         part = f"{LINE}.at[{n}]"
     row = f"{wide}\n  {each} {VALUES}[{one.shift} + {n}] = {one.conv}{part}{close};"
     if rest:
-        row = f"if ({' && '.join(rest)}) {{\n  {row}\n  }} else {{\n  {each} {VALUES}[{one.shift} + {n}] = 0;\n  }}"
+        none = f"{each} {VALUES}[{one.shift} + {n}] = {zero};"
+        row = f"if ({' && '.join(rest)}) {{\n  {row}\n  }} else {{\n  {none}\n  }}"
     value = one.value.replace(one.load, f"{VALUES}[{b} + {n}]")
     outer = "\n  ".join(f"#pragma unroll\n  {x} {{" for x in one.nest[:-1])
     store = _stored(one, each, n, played)
     return (
         f"{{\n  int {T} = {first};\n  {head}\n  float {SUMS}[{k}] = {{}};\n  {outer}\n"
-        f"  float {VALUES}[{k + one.taps - 1}];\n  " + "\n  ".join(loads) +
+        f"  {kept} {VALUES}[{k + one.taps - 1}];\n  " + "\n  ".join(loads) +
         f"\n  {{ {_at(one.inside, b, str(one.shift))}\n  {row}\n  }}\n"
         f"  #pragma unroll\n  {one.nest[-1]} {{\n  {each} {SUMS}[{n}] += {value};\n  }}\n"
         f"  {'} ' * (len(one.nest) - 1)}\n  {store}\n}}"

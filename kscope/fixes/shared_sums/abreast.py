@@ -4,16 +4,20 @@ warp, where it met as a block, and has its own part of what was shared."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from kscope.features.estimate.gains import expected_at_most
 from kscope.features.sass.listing import Listing
 from kscope.fixes.atomics.regions import clear, regions
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Span, Text, asked_here, kernel_text, spans_edited
+from kscope.fixes.given.text import Span, Text, asked_here, hidden, kernel_text, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 WARP, TIMES = 32, (2, 4)
+STATIC = 48 * 1024  # bytes of shared memory that can be declared (CUDA C++ Programming Guide, compute capabilities)
+_MACRO = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim|__sync\w*|__shared__)\b")
+_BOUND = re.compile(r"__launch_bounds__|__block_size__|__cluster_dims__")
 _SHARED = re.compile(
     r"(?P<extern>extern\s+)?__shared__\s+(?P<kind>(?!__)[A-Za-z_][\w:<>]*(?:\s+(?:int|long|char|short))*)\s+"
     r"(?P<name>\w+)\s*(?P<dims>(?:\[[^;={},]*\])*)\s*;"
@@ -73,14 +77,23 @@ def _free(setting: Setting, text: Text) -> bool:
         return False
     if not asked_here(setting.code, text, "CTAID") or _elsewhere(setting.code, text):
         return False
+    if fixed(text, setting.lines(text.file)):
+        return False
     return not any(_SYNC.search(t.code) or _NEVER.search(t.code) or "__shared__" in t.code for t in called)
+
+
+def fixed(text: Text, lines: Sequence[str]) -> bool:
+    """Whether a macro has what would change, or a kernel is compiled for so many threads: more could not be launched.
+    """
+    above = "\n".join(lines[max(0, text.first - 3) : text.first - 1]).rpartition("}")[2]
+    return hidden(text.code, lines, _MACRO) or _BOUND.search(above + text.code) is not None
 
 
 def _times(setting: Setting, blocks: int) -> tuple[int, int]:
     """(blocks that become one, warps that an SM then holds): (0, 0) where none fit."""
     shared = setting.launch.shared_static if setting.launch is not None else 0
     tried = {k: setting.occupancy(threads=WARP * k, more_shared=(k - 1) * shared) for k in TIMES}
-    held = {k: p.warps for k, p in tried.items() if p is not None and blocks % k == 0}
+    held = {k: p.warps for k, p in tried.items() if p is not None and blocks % k == 0 and k * shared <= STATIC}
     times = max(held, key=lambda k: (held[k], -k), default=0)
     return times, held.get(times, 0)
 
@@ -102,8 +115,8 @@ def abreast(code: str, axis: str, times: int) -> list[Span]:
         return []
     if len(declared) != body.count("__shared__") or any(m["extern"] for m in declared):
         return []
-    if re.search(r"\bblockIdx\b(?!\s*\.)", body):
-        return []  # handed on whole
+    if re.search(r"\bblockIdx\b(?!\s*\.)", body) or any(re.search(rf"\b{m['name']}_of\b", body) for m in declared):
+        return []  # handed on whole, or a name that is taken
     spans = [(m.start(), m.end(), f"(blockIdx.{axis} * blockDim.y + threadIdx.y)") for m in places]
     for m in declared:
         kind, name = m["kind"], m["name"]

@@ -53,8 +53,9 @@ def fixes(asked: Asked) -> list[Fix]:
     rounds = launch.block[0].bit_length() - 1
     if not found or met < rounds * len(found) or len({one.text.file for one in found}) > 1:
         return []
+    ahead = any(one.ahead for one in found)
     edits = _edits(setting, found)
-    if not edits:
+    if not edits or not even(found, launch.block[0]):
         return []
     gone = sum(WARP.bit_length() - (not one.alone) for one in found)
     names = list(dict.fromkeys(f"{one.thread} < {one.step}" for one in found))
@@ -68,7 +69,8 @@ def fixes(asked: Asked) -> list[Fix]:
                 reads("no other warp has work at these levels", f"{' and '.join(names)} guards all that a level does"),
                 shown(_same(rounds) > 0, "who waits for whom is one warp", "values", _same(rounds),
                       "threads of two levels that follow one another written out, for blocks of 64 to 1,024"),
-                Condition(holds="every launch has blocks of a multiple of 32 threads along x", state="check"),
+                Condition(holds=f"every launch has blocks of {'32, 64, 128 ..' if ahead else 'a multiple of 32'} "
+                                "threads along x", state="check"),
                 Condition(holds="no lane of a warp is missing there", state="assumed",
                           why="all threads pass the block's barriers there"),
             ],
@@ -79,6 +81,12 @@ def fixes(asked: Asked) -> list[Fix]:
             price=None,  # measured: 1.00x where the levels' own latency is what is waited for
         )
     ]  # fmt: skip
+
+
+def even(found: Sequence[Levels], threads: int) -> bool:
+    """Whether a barrier in front of each level of two warps and more is enough: of 96 threads the level of 24 is behind
+    one of 48, which is two warps'."""
+    return not any(one.ahead for one in found) or threads & (threads - 1) == 0
 
 
 def _edits(setting: Setting, found: Sequence[Levels]) -> list[Edit]:
@@ -122,7 +130,7 @@ def _level(text: Text, head: re.Match[str], *, flat: bool) -> Levels | None:
     rest = close + 1 + len(code[close + 1 :]) - len(code[close + 1 :].lstrip())
     done, ahead = statement_end(code, rest), start["ahead"] is not None
     behind = re.fullmatch(rf"\s*({SYNC})?\s*", code[done:end]) if done is not None and done <= end else None
-    if guard is None or done is None or behind is None or bool(behind[1]) is ahead:
+    if guard is None or "||" in guard[0] or done is None or behind is None or bool(behind[1]) is ahead:
         return None
     named, body = (guard["t"] or guard["u"]).strip(), code[rest:done]
     if plain(named, code) != "threadIdx.x" or not _quiet(code, body, named, step, flat=flat):

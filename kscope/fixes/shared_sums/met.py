@@ -27,7 +27,8 @@ MOST = 0.9  # of the waits for atomics, that those are which change, for the fin
 WRAPPED = dict.fromkeys(("gpuAtomicAdd", "gpuAtomicAddNoReturn", "CudaAtomicAdd", "unsafeAtomicAdd"), "atomicAdd")
 _SCOPE = re.compile(r"(?:(?:\b\w+\s*)?::\s*)+$")
 _ALONE = re.compile(r"(?:[;{}:]|\belse|^)\s*$")
-_CONSTANT = re.compile(r"\(?\s*(?:\(\s*\w[\w ]*\)\s*)?\(?-?\d+(?:\.\d*)?[fuUlL]*\s*\)?\s*\)?|\w+\(\s*\d+\s*\)")
+_CONSTANT = re.compile(r"\(?\s*(?:\(\s*\w[\w ]*\)\s*)?\(?-?\d+(?:\.\d*)?[fuUlL]*\s*\)?\s*\)?|"
+    r"(?:float|double|int|unsigned|long|[A-Z]|\w+_t)\s*\(\s*\d+(?:\.\d*)?f?\s*\)")
 _REFERENCE = r"(?:\w+\s*::\s*)*device_atomic_ref\s*<\s*(?P<kind>[\w ]+?)\s*>\s*{name}\s*[({{](?P<of>[^;]*)[)}}]\s*;"
 _NONE = re.compile(r"\b(?:half|bfloat|F16|BF16|64x2|128)")
 

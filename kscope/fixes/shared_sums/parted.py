@@ -4,16 +4,18 @@ as many blocks as the device holds share them."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from kscope.features.estimate.gains import expected_at_most
-from kscope.fixes.atomics.reading import MODIFIED
+from kscope.fixes.atomics.reading import MODIFIED, into_the_same
 from kscope.fixes.atomics.regions import clear
 from kscope.fixes.given.conditions import WRITES, proved, reads
 from kscope.fixes.given.rewrite import Call, calls_of
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Loop, Span, closing, kernel_text, loops, outside, plain, spans_edited
+from kscope.fixes.shared_sums.carried import acting, carried
 from kscope.fixes.shared_sums.rounds import rounds
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
@@ -47,7 +49,7 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     if max(*launch.grid[1:], *launch.block[1:]) > 1:
         return []
-    found = parted(clear(text.code))
+    found = parted(clear(text.code), setting.lines(text.file))
     if found is None or not _bare(setting, found):
         return []
     many = rounds(setting, text, [one.body for one in found.shared])
@@ -87,7 +89,7 @@ def _fix(asked: Asked, found: Parted, parts: int, edits: list) -> Fix:  # type: 
     )  # fmt: skip
 
 
-def parted(code: str) -> Parted | None:
+def parted(code: str, lines: Sequence[str] = ()) -> Parted | None:
     """The loops of a kernel that go over the block's threads; None where other things meet in shared memory, or what
     more blocks would do again is not the same."""
     opening = code.find("{")
@@ -98,8 +100,14 @@ def parted(code: str) -> Parted | None:
     if len(declared) > 1 or code.count("__shared__") != len(declared) or not every:
         return None
     bare = outside(code, [(0, opening), *((one.span[0], one.body[1]) for one in every)])
-    if _STORED.search(bare) or "atomic" in bare:
+    if _STORED.search(bare) or "atomic" in bare or acting(bare) or any(carried(code, x, lines) for x in every):
         return None
+    if any(a is not b and a.body[0] <= b.span[0] < a.body[1] for a in every for b in every):
+        return None
+    stored = {m[1] for x in every for m in re.finditer(rf"(\w+)\s*\[[^;]*\]{MODIFIED}", code[slice(*x.body)])}
+    same = {n for name in stored - {m['name'] for m in declared} for n in (name, *into_the_same(code, name))}
+    if any(re.search(rf"(?<![\w.]){n}\s*\[|\*\s*{n}\b\s*[;,)]", bare) for n in same):
+        return None  # read by blocks that come when others have stored
     if not declared:
         alone = "__syncthreads" not in code and "atomic" not in code and all(_alone(code, one) for one in every)
         return Parted(tuple(every), (), "", whole=True) if alone else None
@@ -174,7 +182,8 @@ def _bare(setting: Setting, found: Parted) -> bool:
     if found.table:
         alone = all(code.classes[i].access == "reduction" or not code.defuse.consumers(i) for i in writes)
         return bool(writes) and alone and all("ADD" in code[i].mods for i in writes)
-    return all(code.classes[i].access == "store" for i in writes)
+    met = code.where(lambda ins, op: "barrier" in op.kind or op.space == "shared" or ins.opcode in ("SHFL", "REDUX"))
+    return not met and all(code.classes[i].access == "store" for i in writes)
 
 
 def _spans(code: str, found: Parted) -> list[Span]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -12,10 +13,12 @@ from kscope.fixes.atomics.regions import clear
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Loop, Span, Text, kernel_text, loops, outside, plain, spans_edited
+from kscope.fixes.given.text import Loop, Span, Text, kernel_text, loops, outside, plain, shape, spans_edited
+from kscope.fixes.shared_sums.carried import carried
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 WARP, LEAST = 32, 2
+TALLEST = 1 << 16  # blocks along y (CUDA C++ Programming Guide, compute capabilities)
 _NEVER = re.compile(
     r"\b(?:__shared__|__sync\w*|\w+_sync|goto|asm|volatile|atomic\w*|cg|cooperative_groups|tiled_partition)\b|::\s*sync\b"
 )
@@ -45,7 +48,7 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     if setting.shared or setting.code.where(lambda ins, op: "barrier" in op.kind or ins.opcode == "SHFL"):
         return []
-    found = row(clear(text.code), setting.instance)
+    found = row(clear(text.code), setting.instance, setting.lines(text.file))
     if found is None:
         return []
     n = "xyz".index(found.axis)
@@ -53,6 +56,8 @@ def fixes(asked: Asked) -> list[Fix]:
     lanes = _lanes(setting, text, found, min(within, launch.block[n]))
     if launch.blocks * launch.threads * lanes >= 1 << 31:
         return []  # the row's number is of 32 bits
+    if n and launch.grid[n] * lanes >= TALLEST:
+        return []
     if lanes < LEAST or launch.block[n] % lanes or (n == 0 and launch.block[1] > 1):
         return []
     grid = [side * lanes if k == n else side for k, side in enumerate(launch.grid)]
@@ -79,7 +84,8 @@ def _fix(asked: Asked, found: Row, lanes: int, grid: list[int], edits: list) -> 
             Condition(holds=f"rows are counted by the block's size along {found.axis}", state="assumed",
                       why="as the row's number reads"),
             reads("lanes of a row are there together", "they have one row, and take the same ways"),
-            Condition(holds=f"every launch has {lanes} threads for each row", state="check", why="the grid is larger"),
+            Condition(holds=f"every launch has {lanes} threads for each row, in blocks of {shape(launch.block)}",
+                      state="check", why="the grid is larger"),
             Condition(holds="the order in which a sum is added up does not matter", state="check",
                       why="parts of floats round differently"),
         ],
@@ -92,7 +98,7 @@ def _fix(asked: Asked, found: Row, lanes: int, grid: list[int], edits: list) -> 
     )  # fmt: skip
 
 
-def row(code: str, instance: str = "") -> Row | None:
+def row(code: str, instance: str = "", lines: Sequence[str] = ()) -> Row | None:
     """The one loop of a kernel over a row's elements, between the row's number and the stores of its sums."""
     opening = code.find("{")
     body = code[opening:]
@@ -104,7 +110,7 @@ def row(code: str, instance: str = "") -> Row | None:
     (loop,) = outer
     where = _index(code, opening)
     sums = _sums(code, loop, opening, instance) if where is not None else ()
-    if where is None or not sums or not _tail(code, loop, sums):
+    if where is None or not sums or not _tail(code, loop, sums) or carried(code, loop, lines):
         return None
     return Row(where[0], where[1], loop, sums)
 
@@ -182,6 +188,8 @@ def _own(code: str, body: str, name: str, loop: Loop) -> bool:
     if first is None or re.match(rf"{name}\s*=(?!=)", body[first.start() :]) is None:
         return False
     before = body[: first.start()]
+    if re.match(rf"[^;]*\b{name}\b", body[first.end() :]):
+        return False  # it is made of what it was
     whole = before.count("{") - before.count("}") == body[:1].count("{") and before.rstrip()[-1:] in (";", "{", "}", "")
     return whole and re.search(rf"\b{name}\b", code[loop.body[1] :]) is None
 
@@ -194,8 +202,8 @@ def _zero(before: str, name: str, instance: str) -> str | None:
     for statement in re.finditer(rf"(?:^|[;{{}}])\s*(?:{kinds})\s+([^;]*\b{name}\b[^;]*);", before):
         for part in split_declarators(statement[1]):
             said = re.fullmatch(rf"\s*{name}\s*(?:\[\s*(\w+)\s*\])?\s*=\s*{_NOTHING}\s*", part)
-            if said is not None:
-                return said[1] or ""
+            if said is not None:  # and stays there
+                return None if re.search(rf"\b{name}\b", before[statement.end() :]) else said[1] or ""
     return None
 
 
@@ -234,7 +242,8 @@ def _spans(code: str, found: Row, lanes: int) -> list[Span]:
     loop, axis = found.loop, found.axis
     part, step = f"threadIdx.{axis} % {lanes}", loop.span
     start, end = found.index
-    head = f"for ({loop.kind} {loop.name} = {loop.start} + {part}; {loop.name} < {loop.end}; {loop.name} += {lanes})"
+    begin = f"({loop.start})" if re.search(r"[?<>=&|^]|->", re.sub(r"\[[^][]*\]", "", loop.start)) else loop.start
+    head = f"for ({loop.kind} {loop.name} = {begin} + {part}; {loop.name} < {loop.end}; {loop.name} += {lanes})"
     far = "d_n" if axis == "x" else "d_n * blockDim.x"
     added = []
     for name, size in found.sums:

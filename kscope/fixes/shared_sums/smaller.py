@@ -4,13 +4,14 @@ makes room sooner."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec import structs
 
 from kscope.fixes.atomics.regions import clear
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import index_of, kernel_text, outside, plain
+from kscope.fixes.given.text import asked_here, hidden, index_of, kernel_text, outside, plain
 from kscope.fixes.work.launch import any_shape, by_number
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
@@ -69,7 +70,14 @@ def _axis(asked: Asked, least: int) -> int | None:
     if text is None or launch is None or launch.threads < least or setting.shared:
         return None
     n = max(range(3), key=lambda k: launch.block[k])
+    if not asked_here(setting.code, text, "TID") or elsewhere(text.code, setting.lines(text.file)):
+        return None  # CTAID, too
     return n if any_shape(asked, [n]) and counted(clear(text.code), "xyz"[n]) else None
+
+
+def elsewhere(code: str, lines: Sequence[str]) -> bool:
+    """Whether a macro asks for a place, other than those that are a loop over the grid."""
+    return hidden(_LOOP.sub("(", code), lines)
 
 
 def _smaller(asked: Asked, n: int, times: int, warps: tuple[int, int], why: str) -> list[Fix]:

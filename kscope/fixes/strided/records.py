@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, structs
 
+from kscope.fixes.atomics.names import alike
 from kscope.fixes.atomics.reading import changed
 from kscope.fixes.given.source import evaluated, split_declarators
 from kscope.fixes.given.text import closing, loops, statement_end
@@ -91,7 +92,13 @@ def stored(code: str, numbers: Mapping[str, int] | None = None) -> list[Stored]:
         else:
             out += [Stored(x.name, kind, 0, (x,)) for x in run if not x.field]
     taken = {p.place[0] for x in out for p in x.parts} | {x.place[0] for x in parts if x.field}
-    return out + [x for x in _others(code, opened) if x.parts[0].place[0] not in taken and not word(x.parts[0])]
+    out += [x for x in _others(code, opened) if x.parts[0].place[0] not in taken and not word(x.parts[0])]
+    return [x for x in out if x.words or not _several(code, x.parts[0])]
+
+
+def _several(code: str, part: Part) -> bool:
+    """Whether a statement does more than to store: what stands behind a comma is no part of the value."""
+    return len(list(split_declarators(code[part.place[1] : part.end]))) > 1
 
 
 def _others(code: str, opened: int) -> Iterator[Stored]:
@@ -194,7 +201,8 @@ def _follows(code: str, run: list[Part], one: Part) -> bool:
         return False
     names = re.findall(r"[A-Za-z_]\w*", one.at)
     made = any(changed(between, n) or re.search(rf"\b{n}\s*=(?!=)", between) for n in names)
-    again = re.search(rf"(?<![\w.])(?<!->){one.name}\b", between) is not None
+    same = "|".join(alike(code, one.name, pointers(code)))
+    again = re.search(rf"(?<![\w.])(?<!->)(?:{same})\b", between) is not None
     return not made and not again and (not one.field or one.word == last.word)
 
 

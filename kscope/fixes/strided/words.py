@@ -12,8 +12,9 @@ from kscope.features.lanes.strides import lane_stride
 from kscope.features.sass.columns import total
 from kscope.fixes.atomics.reading import MODIFIED, changed
 from kscope.fixes.given.conditions import proved, reads
+from kscope.fixes.given.rewrite import PURE
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.source import split_declarators
+from kscope.fixes.given.source import SIZES, split_declarators
 from kscope.fixes.given.text import Span, Text, by_lines, closing, kernel_text, spans_edited, statement_end
 from kscope.fixes.memory.lane_mapping import HALVED
 from kscope.fixes.strided.helpers import PIECES, renamed
@@ -47,6 +48,8 @@ _STORES = re.compile(
     rf"[\])]{MODIFIED}|(?:->|\.)\s*\w+{MODIFIED}|\*\s*[A-Za-z_]\w*\s*=(?!=)|"
     r"(?:\+\+|--)\s*[(*\w]+\s*(?:\[|->|\.)"
 )
+_CALLED = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*(?:<[\w\s,:]*>\s*)?\((?:[^();]|\([^()]*\))*$")
+"""A call whose arguments follow: a function may take an element's place."""
 _ASKED = re.compile(r"\?|&&|\|\||\b(?:if|else)\b")
 
 
@@ -117,7 +120,9 @@ def _together(
         stop = statement_end(code, head + len(code[head:]) - len(code[head:].lstrip()))
         written = re.match(MODIFIED, code[end:]) or re.search(r"(?:&|\+\+|--)\s*$", code[:start])
         bound = re.search(r"&\s*\w+\s*[=({]\s*$", code[:start])
-        if written or bound or _ASKED.search(code[head : stop or end]):
+        handed = _CALLED.search(code[head:start]) if code[start:].startswith(tuple(writable)) else None
+        by_reference = handed is not None and handed["name"] not in PURE | SIZES.keys()
+        if written or bound or by_reference or _ASKED.search(code[head : stop or end]):
             return None
     head = max(code.rfind(c, 0, spans[-1][0]) for c in ";{}") + 1  # the last statement stores behind what it reads
     stores = len(_STORES.findall(code[head : spans[-1][1]]))

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from kscope.fixes.given.rewrite import calls, vector
 from kscope.fixes.given.source import Array, Use, body, edited, uses
+from kscope.fixes.tile.handed import kept
 from kscope.fixes.tile.layouts import Layout, Padding, Swizzle
 from kscope.fixes.tile.tiles import Tile, width
 from kscope.model.contract.fixes import Condition, Edit
@@ -76,6 +77,8 @@ def _edits(setting: Setting, one: Placed, array: Array) -> tuple[str, Changes] |
     texts = [lines[u.line - 1][a:b] for u in found for a, b in u.spans]
     if any(array.name + "[" in t.replace(" ", "") for t in texts):
         return None  # an index that is itself of the array
+    if not kept(lines, array, one.layout, found):
+        return None
     if len(array.dims) > 1:
         if isinstance(one.layout, Padding):
             return _wider_row(lines, array, one.layout)
@@ -90,6 +93,7 @@ def _wider_row(lines: Sequence[str], array: Array, layout: Padding) -> tuple[str
     last = array.dims[-1]
     number = array.numbers[-1]
     text = str(number + count) if number is not None and last.isdigit() else f"{last} + {count}"
+    text = f"({last}) + {count}" if re.search(r"[<>&|^?]", last) else text
     place = _dimension(lines[array.line - 1], array)
     return ("", {array.line: [(*place, text)]}) if place is not None else None
 

@@ -13,7 +13,7 @@ from kscope.fixes.tile import layouts
 from kscope.fixes.tile.code import Written
 from kscope.fixes.tile.layouts import Layout, Padding, Pattern, Swizzle
 from kscope.fixes.tile.placed import Group, Placed, declared, grouped, placed
-from kscope.fixes.tile.tiles import SEEDS, Tile, Tiles, tiles
+from kscope.fixes.tile.tiles import SEEDS, Tile, Tiles, idle, tiles, width
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.contract.frozen import Estimate
 from kscope.model.units import counted
@@ -148,6 +148,13 @@ def _refused(setting: Setting, kind: str, chosen: Sequence[Placed], more: int) -
     static = setting.launch.shared_static if setting.launch is not None else setting.shared or 0
     if kind == "pad" and any(p.arrays for p in chosen) and static + more > STATIC:
         return f"with {more} bytes more the declared arrays exceed {STATIC} bytes: swizzle, or dynamic shared memory"
+    for one in chosen:
+        wide = next((i for i in idle(setting.code) if not _carries(one.layout, width(setting.code, i)[0])), None)
+        if wide is not None:
+            return (
+                f"{setting.code[wide].name} at 0x{setting.code[wide].pc:x} did not run here, and takes more at once "
+                "than this layout keeps together"
+            )
     if kind == "swizzle":
         for one in chosen:
             merged = source_code.merged(setting, one.tiles, one.arrays[0] if one.arrays else None)
@@ -157,6 +164,11 @@ def _refused(setting: Setting, kind: str, chosen: Sequence[Placed], more: int) -
                     "index leaves them neighbours; pad, or read them as vectors first"
                 )
     return ""
+
+
+def _carries(layout: Layout, wide: int) -> bool:
+    """Whether accesses of so many bytes stay whole and aligned wherever they go."""
+    return layout.pad % wide == 0 if isinstance(layout, Padding) else wide <= layout.chunk
 
 
 def _proof(what: str, patterns: Sequence[Pattern], layout: Layout) -> list[Proof]:

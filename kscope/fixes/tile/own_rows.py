@@ -127,9 +127,24 @@ def _own(setting: Setting, text: Text, threads: int) -> _Own | None:
     bare = re.findall(rf"(?<![\w.])(?<!->){one[1]}\b(?!\s*\[)|(?<![\w.])(?<!->){array.name}\b(?!\s*\[)", code)
     if len(bare) != 2:  # the two names of the declaration; anywhere else the pointer may go elsewhere
         return None
+    if not _plain(code, (one[1], array.name)):
+        return None
     layout = Columns(row, threads, array.element)
-    fills = tuple(x for x in loops(code) if _fills(code, x, array.name, row * threads, known))
+    fills = tuple(x for x in loops(code) if _fills(code, x, array.name, row * threads, threads, known))
     return _Own(one[1], array.name, one[2], one.span(), layout, fills)
+
+
+def _plain(code: str, names: Sequence[str]) -> bool:
+    """Whether all uses of arrays are of their elements, by indices that can be put elsewhere."""
+    for name in names:
+        for use in re.finditer(rf"(?<![\w.])(?<!->){name}\s*\[", code):
+            before = code[: use.start()].rstrip()
+            address = before.endswith("&") and re.search(r"[\w\])&]\s*&$", before) is None
+            if address and re.search(r"\batomic\w+\s*\(\s*&$", before) is None:
+                return False  # it may lead on to other elements
+            if re.match(r"[^][]*\]", code[use.end() :]) is None:
+                return False
+    return True
 
 
 def arguments(setting: Setting, lines: Sequence[str], text: Text) -> dict[str, int]:
@@ -143,11 +158,15 @@ def arguments(setting: Setting, lines: Sequence[str], text: Text) -> dict[str, i
     return {n: int(v) for n, v in zip(names, values, strict=False) if v.isdigit()}
 
 
-def _fills(code: str, loop: Loop, name: str, size: int, known: dict[str, int]) -> bool:
+def _fills(code: str, loop: Loop, name: str, size: int, threads: int, known: dict[str, int]) -> bool:
     """A loop that gives every element of an array the same number: in any order."""
     body = code[slice(*loop.body)].strip().strip("{} \n")
-    right = re.fullmatch(rf"{name}\s*\[\s*{loop.name}\s*\]\s*=\s*[-\w.]+\s*;", body)
-    return right is not None and evaluated(loop.end, known) == size and plain(loop.start, code) == "threadIdx.x"
+    right = re.fullmatch(rf"{name}\s*\[\s*{loop.name}\s*\]\s*=\s*(-?[\w.]+)\s*;", body)
+    if right is None or not (right[1].lstrip("-")[0] in ".0123456789" or right[1] in known):
+        return False
+    step = plain(loop.step.partition("+=")[2], code)
+    every = step == "blockDim.x" or evaluated(step, known) == threads
+    return every and evaluated(loop.end, known) == size and plain(loop.start, code) == "threadIdx.x"
 
 
 def _on(setting: Setting, text: Text, loop: Loop, index: int) -> bool:

@@ -60,9 +60,19 @@ class Tiles(Struct, frozen=True):
 
 def accesses(code: Listing) -> list[int]:
     """Everything that a lane's address in shared memory decides: loads, stores, atomics, matrix rows, cp.async."""
-    found = code.where(lambda ins, op: (op.space == "shared" and op.pipe != "tma") or ins.opcode == "LDGSTS")
     ran = getattr(code, "threads", code.executed)  # a profile knows which ones no lane took part in
-    return [i for i in found if (code[i].guard is not None or not code[i].guard_negated) and ran[i] > 0]
+    return [i for i in _every(code) if ran[i] > 0]
+
+
+def idle(code: Listing) -> list[int]:
+    """Accesses that another launch may get to."""
+    ran = getattr(code, "threads", code.executed)
+    return [i for i in _every(code) if ran[i] <= 0]
+
+
+def _every(code: Listing) -> list[int]:
+    found = code.where(lambda ins, op: (op.space == "shared" and op.pipe != "tma") or ins.opcode == "LDGSTS")
+    return [i for i in found if code[i].guard is not None or not code[i].guard_negated]
 
 
 def tiles(code: Listing, block: tuple[int, int, int], end: int = LARGEST) -> Tiles:

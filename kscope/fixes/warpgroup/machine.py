@@ -129,7 +129,7 @@ class Machine(Matrices):
             return 0
         return super()._of_call(node)
 
-    def _parted(self, body: Node) -> tuple[list[Node], Node | None]:
+    def _divided(self, body: Node) -> tuple[list[Node], Node | None]:
         """A function's statements, and what it returns at its end, if anything; looked through once."""
         if id(body) not in self.whole:
             returns = bool(body[1]) and body[1][-1][0] == "return" and body[1][-1][1] is not None
@@ -143,7 +143,7 @@ class Machine(Matrices):
         """The value of a call; names by reference get back what they are given there."""
         if len(given) != len(parameters):
             raise Unplayable("a function of another kind")
-        before, last = self._parted(body)
+        before, last = self._divided(body)
         mine, back = {}, {}
         for parameter, node in zip(parameters, given, strict=True):
             name, spot = parameter.lstrip("&"), self.spot(node) if parameter[0] == "&" else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kscope.fixes.atomics.reading import MODIFIED
 from kscope.fixes.given.source import SIZES, split_declarators
@@ -41,6 +41,19 @@ def pointers(head: str, body: str, uses: str) -> dict[str, str]:
         if first and plain and "->" not in match["value"]:
             out[match["name"]] = ""
     return {n: k if k in SIZES else "" for n, k in out.items()}
+
+
+def alike(code: str, name: str, known: Iterable[str]) -> set[str]:
+    """A pointer and the others that a text makes of it, or it of them."""
+    made = [
+        ({one, *NAME.findall(re.sub(r"\[[^][]*\]", "", value))} & {*known, name})
+        for one, value in re.findall(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*=(?!=)([^;=]*)", code)
+    ]  # fmt: skip
+    out, before = {name}, 0
+    while len(out) > before:
+        before = len(out)
+        out |= {n for group in made if group & out for n in group}
+    return out
 
 
 def _members(head: str, body: str) -> list[str]:
