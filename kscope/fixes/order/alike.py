@@ -14,7 +14,7 @@ from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.kinds import words
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.source import constants
-from kscope.fixes.given.text import closing
+from kscope.fixes.given.text import closing, hidden
 from kscope.fixes.given.whole_numbers import REAL
 from kscope.model.lazily import np
 
@@ -61,6 +61,8 @@ def alike(
     sizes: of the numbers that the launch gives, one play each. given: arrays that are not to be drawn. The new text
     may load nothing that the old one leaves alone, but of arrays in `beyond`. instead: what arrays hold for the new
     one, which only reads them."""
+    if (old.grid, old.block) != (new.grid, new.block) and hidden(kernel.body, kernel.lines):
+        return 0  # also where no play comes by
     compared, known_, other = 0, known(kernel), instead or {}
     for numbers in sizes:
         for below, most in ((below, most) for most in (LARGEST, CONSTANT) for below in DRAWN):
