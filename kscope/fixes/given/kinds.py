@@ -110,6 +110,20 @@ def as_float(value: Values) -> Values:
     return value if isinstance(value, (Vector, Pointer)) else value * 1.0
 
 
+def as_whole(value: Values) -> Values:
+    """A fraction without what is behind its point."""
+    if isinstance(value, (Vector, Pointer)) or np.asarray(value).dtype.kind != "f":
+        return value
+    return np.trunc(value).astype(np.int64)
+
+
+def typed(value: Values, kind: str) -> Values:
+    """As a variable of a type holds it, where fractions are played as what they are."""
+    if kind == "auto" or isinstance(value, (Vector, Pointer)):
+        return value
+    return as_float(value) if kind.startswith(FLOATS) else np.asarray(value) != 0 if kind == "bool" else as_whole(value)
+
+
 def fits(value: Values, kind: str) -> bool:
     """Whether a variable of a type may hold a value, as far as their sizes say."""
     width, size = words(kind)

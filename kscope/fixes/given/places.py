@@ -16,9 +16,9 @@ from kscope.fixes.given.kinds import (
     Reference,
     Values,
     Vector,
-    as_float,
     carried,
     fits,
+    typed,
     unset,
     words,
 )
@@ -92,7 +92,7 @@ class Places:
         if star == "&":
             return self._reference(width, size, value)
         if value is None or value == ("list", []):
-            return unset(star, width, size)
+            return typed(unset("", width, size), kind) if self.real and not star else unset(star, width, size)
         if value[0] == "list":
             parts = [self.value(v) for v in value[1]]
             first: Values = Vector((*parts, *(0,) * (width - len(parts))), size) if width > 1 else parts[0]
@@ -103,7 +103,7 @@ class Places:
             raise Unplayable("a value of another type")
         if star and kind != "auto" and (first.width, first.size) not in ((width, size), carried(kind)[:2]):
             raise Unplayable("a pointer of another type")
-        return as_float(first) if self.real and kind.startswith(FLOATS) and not star else first
+        return typed(first, kind) if self.real and not star else first
 
     def kept(self, name: str, kind: str, value: Node | None) -> None:
         """A variable whose address is taken: it lies in an array of its own, in which it is two-byte numbers where it

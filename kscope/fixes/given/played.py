@@ -19,8 +19,10 @@ from kscope.fixes.given.kinds import (
     Values,
     Vector,
     as_float,
+    as_whole,
     chosen,
     part,
+    typed,
     with_part,
     words,
 )
@@ -117,7 +119,7 @@ class Threads(Leaving, Operators):
         self.block, lane = self.each // size, self.each % size
         self.lane, self.warp = lane, self.block * -(-size // WARP) + lane // WARP
         self.steps, self.passed, self.tickets = rules.steps, 0, rules.tickets
-        self.opaque = rules.opaque
+        self.opaque, self.wholes = rules.opaque, set[str]()
         self.means = {name[4:]: getattr(self, name) for name in dir(self) if name.startswith("_of_")}
         self.races = Races(self.block, self.warp, rules.handed) if rules.races else None
         self.names = {
@@ -149,11 +151,11 @@ class Threads(Leaving, Operators):
         getattr(self, f"_do_{node[0]}")(node)
 
     def _do_block(self, node: Node) -> None:
-        before = dict(self.names)
+        before, whole = dict(self.names), set(self.wholes)
         for one in node[1]:
             if self.every or self.on.any():  # what nobody comes to has no values
                 self.run(one)
-        self.names = left(before, self.names, node[1])
+        self.names, self.wholes = left(before, self.names, node[1]), whole
 
     def _do_barrier(self, node: Node) -> None:
         if not all_or_none(self.on, self.alive, self.block if node[0] == "barrier" else self.warp):
@@ -188,6 +190,8 @@ class Threads(Leaving, Operators):
                 self.kept(name, kind, value)
             else:
                 self.names[name] = self.first(kind, star, value)
+                whole = self.real and not star and not kind.startswith(("auto", *FLOATS))
+                self.wholes = self.wholes | {name} if whole else self.wholes - {name}
 
     def value(self, node: Node) -> Values:
         return self.means[node[0]](node)
@@ -200,12 +204,7 @@ class Threads(Leaving, Operators):
         value = self.value(inner)
         if isinstance(value, Pointer) != bool(stars) or stars > 1 or isinstance(value, Vector):
             raise Unplayable("a pointer as a number")
-        if not stars:
-            if self.real and kind.startswith(FLOATS):
-                return as_float(value)
-            whole = self.real and np.asarray(value).dtype.kind == "f"
-            return np.trunc(value).astype(np.int64) if whole else value
-        return self.recast(value, kind)
+        return self.recast(value, kind) if stars else typed(value, kind) if self.real else value
 
     def _of_name(self, node: Node) -> Values:
         known = self.names[node[1]]
@@ -291,6 +290,7 @@ class Threads(Leaving, Operators):
                 raise Unplayable("a pointer as a number")
             if self.real and not isinstance(old, Pointer) and np.asarray(old).dtype.kind == "f":
                 value = as_float(value)
+            value = as_whole(value) if target[1] in self.wholes else value
             self.names[target[1]] = value if self.every else chosen(self.on, value, old)
 
     def pay(self, count: int = 0) -> None:
