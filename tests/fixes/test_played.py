@@ -344,3 +344,13 @@ def test_variables_of_whole_numbers_hold_none_of_a_fraction() -> None:
     memory = {"x": np.array([0.75, 0.25]), "y": np.zeros(6)}
     play(text, (1, 1), (1, 1), memory, {}, Rules(literals="real", kinds={"x": "float", "y": "float"}))
     assert memory["y"].tolist() == [2, 3, 1, 3.25, 1, 0.75]
+
+
+def test_tests_are_numbers_and_literals_have_their_base() -> None:
+    text = """{ int t = threadIdx.x; bool b = x[t]; int c = x[t] > 0; c += x[t] > 1;
+      y[t] = (x[t] > 0) + (x[t] > 1); y[t + 4] = ~(x[t] > 0) - (x[t] > 2); y[t + 8] = b + (bool)(x[t] * 2) + c;
+      y[t + 12] = 010 + 0x10u; }"""
+    for literals in ("", "drawn", "real"):
+        memory = {"x": np.array([3, 1, 0, 2]), "y": np.zeros(16, dtype=np.int64)}
+        play(text, (1, 1), (4, 1), memory, {}, Rules(literals=literals))
+        assert memory["y"].reshape(4, 4).tolist() == [[2, 1, 0, 2], [-3, -2, -1, -2], [4, 3, 0, 4], [24] * 4]

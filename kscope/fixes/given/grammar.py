@@ -291,8 +291,8 @@ class Parser:
 
 
 def _number(word: str) -> int:
-    if word[:2].lower() == "0x":
-        return int(word.rstrip("uUlL"), 16)
+    if word[:2].lower() == "0x" or re.fullmatch(r"0[0-7]+[uUlL]*", word):
+        return int(word.rstrip("uUlL"), 16 if word[1] in "xX" else 8)
     value = float(word.rstrip("uUlLfF"))
     if value != int(value):
         raise Unplayable(word)  # whole numbers alone: results are compared to the last bit

@@ -103,7 +103,7 @@ class Places:
             raise Unplayable("a value of another type")
         if star and kind != "auto" and (first.width, first.size) not in ((width, size), carried(kind)[:2]):
             raise Unplayable("a pointer of another type")
-        return typed(first, kind) if self.real and not star else first
+        return typed(first, kind) if (self.real or kind == "bool") and not star else first
 
     def kept(self, name: str, kind: str, value: Node | None) -> None:
         """A variable whose address is taken: it lies in an array of its own, in which it is two-byte numbers where it

@@ -15,8 +15,14 @@ LARGEST = 2**62  # numbers that all threads share have no end of their own
 LONGEST = 63  # bits of a shift
 
 
+def counted(value: Any) -> Any:
+    """What a test gives as the number that it is in C."""
+    return value * 1 if getattr(getattr(value, "dtype", None), "kind", "") == "b" else value
+
+
 def combined(op: str, a: Any, b: Any) -> Any:
     """a op b. Raises Unplayable where C and Python differ, or numbers have no end."""
+    a, b = (a, b) if op in _OF_BITS else (counted(a), counted(b))
     if op in ("/", "%"):
         if np.any(np.asarray(a) < 0) or np.any(np.asarray(b) <= 0):
             raise Unplayable("a division of negative numbers")
@@ -29,6 +35,7 @@ def combined(op: str, a: Any, b: Any) -> Any:
     return made
 
 
+_OF_BITS = ("&&", "||", ",", "==", "!=", "<", ">", "<=", ">=")
 _OPERATIONS: dict[str, Any] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "&": lambda a, b: a & b,
     "|": lambda a, b: a | b, "^": lambda a, b: a ^ b, "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b,
@@ -51,8 +58,14 @@ REAL: dict[str, Any] = {
 def real(word: str) -> float:
     """What a literal says."""
     if re.fullmatch(r"0[xX].*|\d+[uUlL]*", word):
-        return int(word.rstrip("uUlL"), 0)
+        return whole(word)
     return float(word.rstrip("fFlL"))
+
+
+def whole(word: str) -> int:
+    """What a literal of a whole number says."""
+    digits = word.rstrip("uUlL")
+    return int(digits, 8 if re.fullmatch(r"0[0-7]+", digits) else 0)
 
 
 def mixed(name: str, given: Sequence[Any]) -> Any:
