@@ -190,6 +190,7 @@ def test_refused(was: str, new: str) -> None:
         ("#define GUARD if (i >= n) return", "GUARD;"),
         ("#define COUNT(at) atomicAdd(&bins[at], 2)", "if (n == 77) COUNT(7);"),
         ("#define HERE (blockIdx.x * 2)", "if (i < n && x[i] == -3) i = HERE;"),
+        ("#define BLOCK blockIdx.x\n#define HERE (2 * BLOCK)", "if (i < n && x[i] == -3) i = HERE;"),
         ("#define LAST (n - 1)", "if (i > LAST) i = 0;"),
         ("", "if (i < n && x[i] == -3) ELSEWHERE;"),
     ],

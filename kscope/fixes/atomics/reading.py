@@ -10,7 +10,7 @@ from msgspec import Struct
 from kscope.fixes.given.rewrite import PURE, calls_of
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import constants, split_declarators
-from kscope.fixes.given.text import Text, closing, index_of, kernel_text, statement_end
+from kscope.fixes.given.text import Text, closing, index_of, kernel_text, macros_of, statement_end
 
 MODIFIED = r"\s*(?:[-+*/%&|^]?=(?!=)|<<=|>>=|\+\+|--)"
 _DIMENSION = re.compile(r"\b(?:blockIdx|gridDim|blockDim)\s*\.\s*[xyz]\b")
@@ -22,7 +22,6 @@ _STRANGE = re.compile(
     r"|(?:[{}]|\belse\s|;[ \t]*\n)\s*(?!(?:return|break|continue)\b)[A-Za-z_]\w*\s*;"  # what a macro does
     r"|(?:;|\bif\s*\((?:[^;{}=]|[=!<>]=)*\))\s*[A-Z][A-Z0-9_]{2,}\s*;"
 )
-_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", re.M)
 _DOES = re.compile(r"[;{}]|(?<![=!<>])=(?!=)|\b(?:return|break|continue|if|else|for|while|do|\w*atomic\w*|"
                    r"__sync\w*|__\w+_sync|__shared__|__threadfence\w*)\b")  # fmt: skip
 _KINDS = r"const|constexpr|int|unsigned|size_t|long|auto|short|char|float|double|bool|u?int\d+_t"
@@ -83,8 +82,7 @@ def read(text: Text, name: str, lines: Sequence[str]) -> Kernel | None:
 
 def _does(code: str, lines: Sequence[str]) -> bool:
     """Whether a macro of the file that a text names does more than to stand for a value."""
-    words = set(re.findall(r"[A-Za-z_]\w*", code))
-    return any(m[1] in words and _DOES.search(m[2]) for m in _DEFINED.finditer("\n".join(lines)))
+    return bool(macros_of(lines, _DOES) & set(re.findall(r"[A-Za-z_]\w*", code)))
 
 
 def statements(code: str, start: int, end: int) -> list[tuple[int, int]] | None:

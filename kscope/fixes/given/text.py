@@ -242,8 +242,17 @@ def asked_here(code: Listing, text: Text, place: str) -> bool:
 
 def hidden(code: str, lines: Sequence[str]) -> bool:
     """Whether a macro of the file that a text names asks for a place: which thread, which block, how many of them."""
+    return bool(macros_of(lines, _PLACE) & set(re.findall(r"[A-Za-z_]\w*", code)))
+
+
+def macros_of(lines: Sequence[str], what: re.Pattern[str]) -> set[str]:
+    """Macros of a file that have something in them, or other ones that do."""
     defined = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", "\n".join(lines), re.M)
-    return any(_PLACE.search(made_of) and re.search(rf"\b{name}\b", code) for name, made_of in defined)
+    found, more = set[str](), {name for name, made in defined if what.search(made)}
+    while more - found:
+        found |= more
+        more = {name for name, made in defined if found & set(re.findall(r"[A-Za-z_]\w*", made))}
+    return found
 
 
 def made_of(t: str, code: str, arrays: Iterable[str]) -> set[str]:
