@@ -179,6 +179,11 @@ def test_all_threads_come_to_the_helper_with_what_they_had(code: str, tmp_path: 
         ("x[i]);", "x[i]), 0;"),
         ("atomicAdd", "atomicAdd_block"),
         ("const int b", "int out_mine = 0; const int b"),
+        ("if (i < n) atomicAdd(&out[b], x[i]);",
+         "auto f = [&](int v) { atomicAdd(&out[b], v); };\n  if (i < n) f(x[i]);"),
+        ("if (i < n)", "if (i < n) for (int b : {0, 1})"),  # another b
+        ("if (i < n) atomicAdd(&out[b], x[i])", "if (i < n) { int b(3); atomicAdd(&out[b], x[i]); }"),
+        ("if (i < n) atomicAdd(&out[b], x[i])", "if (i < n) { int n(3); atomicAdd(&out[n], x[i]); }"),
     ],
 )
 def test_what_is_not_the_same_for_the_block_is_left(was: str, becomes: str) -> None:
@@ -225,6 +230,15 @@ def test_places_that_stay_where_they_are_asked_for(was: str, becomes: str) -> No
     assert was in PLACES and asked(PLACES)
     code = PLACES.replace(was, becomes)
     assert not asked(code + "}" * (code.count("{") - code.count("}")))
+
+
+@pytest.mark.parametrize("what", ["clamp(v);", "swap(v, n);", "int& w = v; w = 3;", "int* w = &v; *w = 3;"])
+def test_what_a_thread_asks_for_may_be_changed_on_the_way(what: str) -> None:
+    code = PLACES.replace("    int v = x[i];\n", "").replace("out, 1", "out, v")
+    code = code.replace("  if (", "  int v = x[i];\n  if (")
+    assert "out_here ? v : 0" in asked(code)
+    assert "out_here ? v : 0" in asked(code.replace("const int at", "int w = max(v, 3); const int at"))
+    assert not asked(code.replace("const int at", f"{what} const int at"))
 
 
 def test_a_return_and_what_a_thread_asks_for() -> None:

@@ -90,6 +90,10 @@ def test_a_template_is_no_one_function() -> None:
     assert not made(SOURCE.replace(HEAD, f"template <int N> {HEAD}"))
 
 
+def test_a_line_of_two_functions_is_left() -> None:
+    assert not made(SOURCE.replace(HEAD, "__device__ int one() { return 1; } " + HEAD))
+
+
 def test_only_most_of_the_code_is_worth_a_call() -> None:
     assert not made(inside=1200, beside=1300)
     assert not made(inside=300, beside=100)  # fits the caches

@@ -77,6 +77,11 @@ def test_the_greatest_keys_alone() -> None:
         f"{SHIFT.replace('while', 'if')} {PUT} }} }}{TAIL}",
         f"{HEAD}for (int p = 0; p < n; p++) {{ float d = x[p]; if (d < best[K - 1]) {{ int j = K - 1; "
         f"{SHIFT.replace('> d', '> d + 1')} {PUT} }} }}{TAIL}",
+        # not all keys are put in
+        f"{HEAD}for (int p = 0; p < n; p++) {{ float d = x[p]; if (p == base || d >= best[K - 1]) continue; "
+        f"int j = K - 1; {SHIFT} {PUT} }}{TAIL}",
+        f"{HEAD}for (int p = 0; p < n; p++) {{ float d = x[p]; if (base < 0 || d >= best[K - 1]) continue; "
+        f"int j = K - 1; {SHIFT} {PUT} }}{TAIL}",
         # the place is used elsewhere, or the data choose what is read
         f"{HEAD}for (int p = 0; p < n; p++) {{ float d = x[p]; if (d < best[K - 1]) {{ int j = K - 1; {SHIFT} {PUT} "
         f"y[j] = 1; }} }}{TAIL}",

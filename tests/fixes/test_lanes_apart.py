@@ -136,3 +136,10 @@ def test_a_number_that_decides_is_the_readers_to_look_at() -> None:
     assert [c.holds for c in _settings(found[1])] == ["launches that take long have how other than 0"]
     plain = chosen(kernel(BODY), 256)
     assert plain is not None and not _settings(plain[1])
+
+
+def test_a_macro_that_asks_for_the_thread_keeps_its_place() -> None:
+    code = HEAD + BODY.replace("    b[at]", "    if (how == 77777) v += T;\n    b[at]")
+    for macro, apart in (("#define T 3", True), ("#define T threadIdx.x", False)):
+        one = read(Text("a.cu", 4, code), "step", [*FILE, macro, *code.split("\n")])
+        assert one is not None and _apart(one) is apart

@@ -229,3 +229,69 @@ def test_arrays_of_a_thread_are_found_however_they_are_declared() -> None:
   vec own[2]; return w[3];
 }"""
     assert local_arrays(text) == {"y", "z", "pairs", "h", "g", "bits", "own"}
+
+
+def gone_through(body: str, of: str = "int K", call: str = "go<k>(x, y)") -> str:
+    return f"template <{of}> __device__ void go(float& u, float by) {{ {body} }}\n#define C(k) case k: {call}; break;"
+
+
+def test_what_others_are_compiled_of_is_not_read() -> None:
+    body = "\n#ifdef FAST\n u = u + K;\n#else\n u = u * 2 + K;\n#endif\n"
+    with pytest.raises(Unplayable):
+        merged(kernel(eight(), gone_through(body)))
+    found = merged(kernel(eight(), gone_through(body.replace("#ifdef FAST\n", "").partition("#else")[0])))
+    assert found is not None
+
+
+def test_a_number_of_a_template_is_of_its_type() -> None:
+    found = merged(kernel(eight(), gone_through("u = u + (K - 5) / 2;", "unsigned K")))
+    assert found is not None
+    assert "2147483645u" in found.writer.tables[0]
+
+
+@pytest.mark.parametrize("chosen", ["true", "0x1", "1u"])
+def test_a_structure_for_a_number_is_found_however_that_is_written(chosen: str) -> None:
+    of = "bool B" if chosen == "true" else "int B"
+    head = f"""template <int K, {of}> struct S {{ static __device__ void go(float& u) {{ u = u * 2 + K; }} }};
+template <int K> struct S<K, {chosen}> {{ static __device__ void go(float& u) {{ u = u * 3 + K; }} }};
+#define C(k) case k: S<k, (k >= 0)>::go(x); break;"""
+    found = merged(kernel(eight(), head))
+    assert found is not None
+    assert "x * 3 + number0" in found.text
+
+
+@pytest.mark.parametrize(
+    "inside",
+    ["static constexpr float f = 0.5f; static __device__ void go(float& u) { u = u * f + K; }",
+     "static __device__ float f(float u) { return u * K; } static __device__ void go(float& u) { u = f(u) + K; }"],
+)  # fmt: skip
+def test_what_a_structure_has_beside_is_not_known(inside: str) -> None:
+    head = f"template <int K> struct S {{ {inside} }};\n#define C(k) case k: S<k>::go(x); break;"
+    with pytest.raises(Unplayable, match="structure"):
+        merged(kernel(eight(), head))
+
+
+def test_a_choice_of_numbers_has_the_type_of_both() -> None:
+    found = merged(kernel(eight(), gone_through("u = u + (K >= 0 ? 1 : 0.5f) / 2 * by + K;")))
+    assert found is not None
+    assert "x + 0.5f * y + number0" in found.text
+    other = merged(kernel(eight(), gone_through("u = u + (K >= 0 ? n : 0.5f) / 2 * K;").replace("by", "n")))
+    assert other is not None
+    assert "? y : 0.5f)" in other.text
+
+
+def test_a_name_that_a_case_hides_is_another() -> None:
+    head = gone_through("u = u * bias + K;").replace("go<k>", "{ float bias = x * y; x += bias; go<k>") + " }"
+    head = "__constant__ float bias;\n" + head.replace("; break; }", "; } break;")
+    with pytest.raises(Unplayable, match="hides"):
+        merged(kernel(eight(), head))
+
+
+def test_the_rest_of_a_long_number_has_a_sign() -> None:
+    cases, before = " ".join(f"case {n}: x = x + {n}; break;" for n in range(8)), "long long far = (long long)w[0];"
+    found = merged(kernel(cases, value="far % 8u", before=before))
+    assert found is not None
+    assert "chosen <= 7" in found.text
+    found = merged(kernel(cases, value="far % 8ull", before=before))
+    assert found is not None
+    assert "chosen" not in found.text

@@ -95,3 +95,14 @@ def test_a_place_that_others_read_is_a_race() -> None:
     whole = kernel(RETURNS.replace("= v + at", "= to[(bin + 1) % BINS * ROOM + place]"))
     one = ticket(whole)
     assert one is not None and same(whole, one, written(one, 2), (64, 1), 2) == 0
+
+
+def test_a_macro_that_asks_for_the_block_is_not_gone_through() -> None:
+    code, often = HEAD + RETURNS.replace("  to[", "  if (n == 77777) v += HERE;\n  to["), []
+    for macro in ("#define HERE 3", "#define HERE blockIdx.x"):
+        whole = read(Text("a.cu", 3, code), "put", [*FILE, macro, *code.split("\n")])
+        assert whole is not None
+        one = ticket(whole)
+        assert one is not None
+        often.append(same(whole, one, written(one, 2), (64, 1), 2))
+    assert often[0] > 100 and not often[1]

@@ -335,3 +335,22 @@ def test_a_pointer_that_gets_its_place_later() -> None:
     assert made["y"].tolist() == [1, 2, 3, 4, 5, 6, 0, 0]
     with pytest.raises(Unplayable):
         play("{ const int* p; if (threadIdx.x > 8) p = x; y[threadIdx.x] = *p; }", (1, 1), (4, 1), made, {})
+
+
+def test_variables_of_whole_numbers_hold_none_of_a_fraction() -> None:
+    text = """{ int i = x[0] * 3; int j; j = x[0] * 5; bool some = x[1]; float s; s = i; s += 0.5f;
+      { int s = 2.5f; s = s + x[0]; } s = s + x[0]; unsigned u = 1; u += x[0]; auto a = x[0];
+      y[0] = i; y[1] = j; y[2] = some; y[3] = s; y[4] = u; y[5] = a; }"""
+    memory = {"x": np.array([0.75, 0.25]), "y": np.zeros(6)}
+    play(text, (1, 1), (1, 1), memory, {}, Rules(literals="real", kinds={"x": "float", "y": "float"}))
+    assert memory["y"].tolist() == [2, 3, 1, 3.25, 1, 0.75]
+
+
+def test_tests_are_numbers_and_literals_have_their_base() -> None:
+    text = """{ int t = threadIdx.x; bool b = x[t]; int c = x[t] > 0; c += x[t] > 1;
+      y[t] = (x[t] > 0) + (x[t] > 1); y[t + 4] = ~(x[t] > 0) - (x[t] > 2); y[t + 8] = b + (bool)(x[t] * 2) + c;
+      y[t + 12] = 010 + 0x10u; }"""
+    for literals in ("", "drawn", "real"):
+        memory = {"x": np.array([3, 1, 0, 2]), "y": np.zeros(16, dtype=np.int64)}
+        play(text, (1, 1), (4, 1), memory, {}, Rules(literals=literals))
+        assert memory["y"].reshape(4, 4).tolist() == [[2, 1, 0, 2], [-3, -2, -1, -2], [4, 3, 0, 4], [24] * 4]

@@ -73,6 +73,10 @@ def test_vectors_are_taken_whole() -> None:
         PLAIN.replace("carry += s[63];", ""),  # each round from zero
         PLAIN.replace("v = a[i]", "v = a[i] * a[i]"),
         PLAIN.replace("v = a[i]", "v = max(a[i], 9)"),
+        PLAIN.replace("v = a[i]", "v = max(a[i], 0)"),
+        PLAIN.replace("v = a[i]", "v = a[i] > 0 ? a[i] : 0"),
+        PLAIN.replace("v = a[i]", "v = a[i] & 65535"),
+        PLAIN.replace("v = a[i]", "v = min(a[i], 1 << 30)"),
         PLAIN.replace("__syncthreads(); }}", "}}"),  # the next round writes what this one still reads
         PLAIN.replace("b[i] = carry + e;", "if (i < many - 1) b[i + 1] = carry + e;"),  # the first is left alone
     ],
@@ -80,6 +84,18 @@ def test_vectors_are_taken_whole() -> None:
 def test_other_sums_are_left_alone(body: str) -> None:
     _, one = found("int", body)
     assert one is None
+
+
+@pytest.mark.parametrize("v", ["(int)a[i]", "fabsf(a[i])", "(a[i] > 0)", "a[i] == 0 ? 1.f : a[i]", "fminf(a[i], 1e6f)"])
+def test_sums_of_what_is_made_of_fractions_are_left_alone(v: str) -> None:
+    assert found("float", PLAIN)[1] is not None
+    assert found("float", PLAIN.replace("v = a[i]", f"v = {v}"))[1] is None
+
+
+def test_sums_that_go_through_whole_numbers_are_left_alone() -> None:
+    assert found("float", PLAIN.replace("{t} v = a[i]", "int u = a[i]; float v = u"))[1] is None
+    assert found("float", PLAIN.replace("{t} v = a[i]", "int u; u = a[i]; float v = u"))[1] is None
+    assert found("float", PLAIN.replace("carry + e;", "(int)(carry + e);"))[1] is None
 
 
 def test_a_function_that_returns_elsewhere_or_has_arrays_is_not_played() -> None:

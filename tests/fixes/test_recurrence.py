@@ -156,3 +156,24 @@ def test_a_new_version_shows_by_what_its_loop_counts() -> None:
     assert left("jam", fixes_pairs.setting("gated.serial"), "GRD401") == (
         "stores of sequences that no threads go along together", 16,
     )  # fmt: skip
+
+
+TYPES = f"{GIVEN}, const unsigned* k, const unsigned* q, const int* s"
+
+
+@pytest.mark.parametrize(
+    ("state", "round_", "right"),
+    [
+        ("int", "h = h * 3 + s[t]", True), ("int", "h = h * 3 + x[t]", False), ("int", "h = h * 0.5f + s[t]", False),
+        ("int", "h += x[t] * 0.5f", False), ("int", "h = h * f[t] + 2", False), ("int", "h += (int)x[t]", True),
+        ("unsigned", "h = h * 31 + k[t] - q[t]", True), ("float", "h = h * 0.5f + k[t]", True),
+        ("float", "h = h * 0.5f - k[t]", False), ("float", "h = h * 0.5f + k[t] - q[t]", False),
+        ("float", "h = h * 0.5f + x[t] - q[t]", True), ("float", "h = h * 0.5f + x[q[t] - k[t]]", True),
+        ("float", "unsigned v = k[t]; h = h * 0.5f - v", False), ("float", "h = h - s[t] + t", True),
+        ("long long", "h = h * 3 + s[t]", True), ("long long", "h = h * 3 + s[t] + s[t + 1]", False),
+    ],
+)  # fmt: skip
+def test_types_that_another_order_would_mix(state: str, round_: str, right: bool) -> None:
+    """A step that rounds to a whole number, or terms without a sign that were fractions' before, are none to join."""
+    one = serial(f"{PLACE} {state} h = 0;\n{ALONG} {{ {round_}; }} y[c] = h;", TYPES)
+    assert (one is not None) is right

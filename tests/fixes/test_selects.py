@@ -161,6 +161,8 @@ def test_what_stays_in_memory(body: str) -> None:
         f"{FILL} for (int i = 0; i < n; i++) {{ if (a[i] > 0) i++; y[i] = a[i]; }}",
         f"{FILL} if (n > 2) for (int i = 0; i < n; i++) y[i] = a[i]; else y[0] = 1;",
         f"{FILL} for (int i = 0; i < y[i]; i++) y[i] = a[i];",
+        f"{FILL} for (int i = 0; i < n; i++) {{ if (i < 4) y[i] = a[i]; else y[i] = 2; }}",
+        f"{FILL} for (int i = 0; i <= n; i++) y[i] = 3 >= i ? a[i] : 2;",
         f"{FILL} for (int i = 0; i < next(); i++) y[i] = a[i];",
         f"{FILL} for (int i = 0; i < n; i++) {{ y[i] = a[i]; __syncthreads(); }}",
     ],

@@ -154,6 +154,8 @@ def test_a_block_whose_size_the_text_says_stays() -> None:
     assert "block.x" not in asks.parameters  # what the thread's number serves for else
     (bounded,) = printed((HEAD + PLAIN).replace("void count", "void __launch_bounds__(256) count"))
     assert "block.x" not in bounded.parameters
+    (named,) = printed((HEAD + PLAIN).replace("void count", "BOUNDED void count"))
+    assert "block.x" not in named.parameters
 
 
 @pytest.mark.parametrize(
@@ -179,6 +181,24 @@ def test_refused(was: str, new: str) -> None:
     assert printed(HEAD + PLAIN)
     assert was in HEAD + PLAIN
     assert not printed((HEAD + PLAIN).replace(was, new))
+
+
+@pytest.mark.parametrize(
+    ("macro", "line"),
+    [
+        ("#define LEAVE return", "if (i < n && x[i] == -3) LEAVE;"),
+        ("#define GUARD if (i >= n) return", "GUARD;"),
+        ("#define COUNT(at) atomicAdd(&bins[at], 2)", "if (n == 77) COUNT(7);"),
+        ("#define HERE (blockIdx.x * 2)", "if (i < n && x[i] == -3) i = HERE;"),
+        ("#define BLOCK blockIdx.x\n#define HERE (2 * BLOCK)", "if (i < n && x[i] == -3) i = HERE;"),
+        ("#define LAST (n - 1)", "if (i > LAST) i = 0;"),
+        ("", "if (i < n && x[i] == -3) ELSEWHERE;"),
+    ],
+)
+def test_what_a_macro_does_is_not_known(macro: str, line: str) -> None:
+    text = HEAD + PLAIN.replace("  if (i < n)", f"  {line}\n  if (i < n)")
+    assert printed(text.replace(line, "if (i > LAST) i = 0;"), above="#define LAST (1 << 20)")
+    assert not printed(text, above=macro)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from kscope.fixes.atomics.reading import MODIFIED, Kernel, kernel_of
 from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Loop, loops, plain, shape
+from kscope.fixes.given.text import Loop, hidden, loops, plain, shape
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.kernel import Launch
 
@@ -43,7 +43,7 @@ class Merged(Struct, frozen=True):
 def fixes(asked: Asked) -> list[Fix]:
     setting, launch, held = asked.setting, asked.setting.launch, asked.setting.occupancy()
     kernel = kernel_of(setting)
-    found = merged(kernel, setting) if kernel is not None else None
+    found = merged(kernel, setting) if kernel is not None and not hidden(kernel.body, kernel.lines) else None
     if found is None or launch is None or held is None or not setting.sms:
         return []
     slots = held.blocks * setting.sms

@@ -6,7 +6,7 @@ import re
 
 from kscope.features.sass.columns import total
 from kscope.fixes.atomics.helpers import placed, placing
-from kscope.fixes.atomics.reading import MODIFIED, Kernel, kernel_of, returning, statements
+from kscope.fixes.atomics.reading import MODIFIED, Kernel, handed_out, kernel_of, returning, statements
 from kscope.fixes.atomics.targets import BITS, WARP, Atomic, atomics_of, of_the_block, outside
 from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.setting import Asked
@@ -140,6 +140,8 @@ def _early(kernel: Kernel, one: Atomic, between: tuple[int, int], before: int) -
     around = code[kernel.opening : one.call[0]] + code[one.call[1] :]
     for name in set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", f"{one.value} {one.address}")):
         if re.search(rf"(?<![\w.]){name}\b(?:\s*\[[^\]]*\]|\.\w+)*{MODIFIED}|\b[a-z_]\w*[\s*&]+{name}\s*[;,]", passed):
+            return False
+        if handed_out(name, passed, code[kernel.opening :]):
             return False
         if re.search(rf"\b{name}\b", around) and not re.search(rf"\b{name}\b", code[:before]):
             return False  # made on the way

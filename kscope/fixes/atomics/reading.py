@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from kscope.fixes.given.rewrite import PURE, calls_of
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import constants, split_declarators
-from kscope.fixes.given.text import Text, closing, index_of, kernel_text, statement_end
+from kscope.fixes.given.text import Text, closing, index_of, kernel_text, macros_of, statement_end
 
 MODIFIED = r"\s*(?:[-+*/%&|^]?=(?!=)|<<=|>>=|\+\+|--)"
 _DIMENSION = re.compile(r"\b(?:blockIdx|gridDim|blockDim)\s*\.\s*[xyz]\b")
@@ -17,8 +18,15 @@ _PURE = re.compile(r"[\w\s+\-*/%&|^<>().]*")
 _STRANGE = re.compile(
     r"\b(?:goto|asm|volatile|__threadfence\w*|__nanosleep|atomicCAS|atomicExch|cooperative_groups|try|catch|"
     r"co_\w+)\b|\bcg\s*::|\bcuda\s*::|#(?!\s*pragma)|/\*|\b[A-Z][A-Z0-9_]{2,}\s*\("
+    r"|[=(,;{?:]\s*\[[^\[\]]*\]\s*[({]"  # a lambda, that is called elsewhere
+    r"|(?:[{}]|\belse\s|;[ \t]*\n)\s*(?!(?:return|break|continue)\b)[A-Za-z_]\w*\s*;"  # what a macro does
+    r"|(?:;|\bif\s*\((?:[^;{}=]|[=!<>]=)*\))\s*[A-Z][A-Z0-9_]{2,}\s*;"
 )
+_DOES = re.compile(r"[;{}]|(?<![=!<>])=(?!=)|\b(?:return|break|continue|if|else|for|while|do|\w*atomic\w*|"
+                   r"__sync\w*|__\w+_sync|__shared__|__threadfence\w*)\b")  # fmt: skip
+_KINDS = r"const|constexpr|int|unsigned|size_t|long|auto|short|char|float|double|bool|u?int\d+_t"
 _INTEGER = "const|constexpr|int|unsigned|size_t|long|auto"
+_WHOLE = r"(?:const )?(?:(?:unsigned )?(?:int|long|long long)|unsigned|size_t|u?int(?:32|64)_t)"
 _MADE = re.compile(
     r"(\*\s*(?:(?:const|__restrict(?:__)?)\s+)*|&\s*|\bauto\s+|[;{})]\s*)([A-Za-z_]\w*)\s*=(?!=)\s*([^;,]*)"
 )  # pointers and references, and what they are given
@@ -46,7 +54,7 @@ class Kernel(Struct, frozen=True):
 
 def kernel_of(setting: Setting) -> Kernel | None:
     """None where the text is not here, or holds words that change what an order of statements means: fences, assembly,
-    macros."""
+    macros that are more than a value."""
     text = kernel_text(setting)
     return read(text, setting.name, setting.lines(text.file)) if text is not None else None
 
@@ -67,9 +75,14 @@ def read(text: Text, name: str, lines: Sequence[str]) -> Kernel | None:
         if named is not None and named[1]:
             known[named[2]] = " ".join(named[1].replace("*", " * ").split())
     found = statements(code, opening + 1, end)
-    if found is None or _STRANGE.search(code[opening:]):
+    if found is None or _STRANGE.search(code[opening:]) or _does(code[opening:], lines):
         return None
     return Kernel(text, opening, end, known, tuple(found), lines)
+
+
+def _does(code: str, lines: Sequence[str]) -> bool:
+    """Whether a macro of the file that a text names does more than to stand for a value."""
+    return bool(macros_of(lines, _DOES) & set(re.findall(r"[A-Za-z_]\w*", code)))
 
 
 def statements(code: str, start: int, end: int) -> list[tuple[int, int]] | None:
@@ -109,6 +122,11 @@ def changed(code: str, name: str) -> int:
     return len(re.findall(after, code)) + len(re.findall(rf"(?:\+\+|--|[(,=;{{?:]\s*&)\s*{name}\b", code))
 
 
+def _named_again(code: str, name: str) -> int:
+    """How often a text declares a name behind a type of numbers."""
+    return len(re.findall(rf"\b(?:{_KINDS})(?:\s*[&*]+\s*|\s+){name}\b", code))
+
+
 def into_the_same(code: str, name: str) -> set[str]:
     """Other pointers into what a pointer leads to, and references to it, as far as a text makes one of the other."""
     known = set(re.findall(r"\*\s*(?:(?:const|__restrict(?:__)?)\s+)*([A-Za-z_]\w*)", code[: code.find("{")]))
@@ -123,6 +141,15 @@ def into_the_same(code: str, name: str) -> set[str]:
             group = {one} | (words & (known | same) or (words if how.startswith("*") else set()))
             same |= group if group & same else set()
     return same - {name}
+
+
+def handed_out(name: str, passed: str, code: str) -> bool:
+    """Whether a piece of a text may change a name that it does not assign to: as a call is given it, or as another
+    name stands for it."""
+    calls = re.findall(r"\b([A-Za-z_]\w*)\s*(?=\()", passed)
+    given = any(name in one.arguments for f in {*calls} - PURE - {"if", "for", "while", "switch"}
+                if not f.startswith("__") for one in calls_of(passed, f))  # fmt: skip
+    return given or re.search(rf"[(,=;{{?:]\s*&\s*{name}\b|&\s*\w+\s*=\s*{name}\b", code) is not None
 
 
 def used_by(code: str, names: Iterable[str]) -> bool:
@@ -142,6 +169,8 @@ def uniform(kernel: Kernel, expression: str, before: int, depth: int = 0) -> boo
         if name in kernel.parameters:
             if "*" in kernel.parameters[name] or "&" in kernel.parameters[name] or changed(kernel.body, name):
                 return False
+            if _named_again(kernel.body, name):
+                return False
         elif re.search(rf"(?<![\w.]){name}\s*(?:\(|\.\s*\w)", bare):
             return False
         elif re.search(rf"\b[a-z_]\w*\s+(?:[^;(){{}}]*,\s*)?{name}\s*=(?!=)", kernel.body):
@@ -150,6 +179,16 @@ def uniform(kernel: Kernel, expression: str, before: int, depth: int = 0) -> boo
         elif not _constant(kernel, name):
             return False
     return True
+
+
+def whole(kernel: Kernel, expression: str) -> bool:
+    """Whether what an expression names are whole numbers, and so are its literals."""
+    named = re.findall(r"(?<![\w.])[A-Za-z_]\w*", expression)
+    said = [kernel.parameters[n] for n in named if n in kernel.parameters and "*" not in kernel.parameters[n]]
+    made = rf"\b(?:float|double|auto|__half|half)\b[^;()]*\b(?:{'|'.join(named) or '(?!)'})\s*="
+    fraction = re.search(r"\d\.|\.\d", expression) or any(re.match(r"(?:const )?(?:float|double|half)",
+                         kernel.parameters.get(n, "")) for n in named)  # fmt: skip
+    return not fraction and all(re.fullmatch(_WHOLE, kind) for kind in said) and not re.search(made, kernel.body)
 
 
 def one_each(setting: Setting, text: Text, index: str) -> bool:
@@ -167,7 +206,7 @@ def one_each(setting: Setting, text: Text, index: str) -> bool:
 
 def _made_before(kernel: Kernel, name: str, before: int, depth: int) -> bool:
     """Of a name that has one value from one of the kernel's own statements on."""
-    if changed(kernel.body, name) != 1:
+    if changed(kernel.body, name) != 1 or _named_again(kernel.body, name) > 1:
         return False
     for start, end in kernel.statements:
         if end > before:

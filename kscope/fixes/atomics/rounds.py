@@ -12,7 +12,7 @@ from kscope.fixes.atomics.summed import Summed, summed
 from kscope.fixes.given.conditions import WRITES, proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import SIZES
-from kscope.fixes.given.text import Span, shape, spans_edited
+from kscope.fixes.given.text import Span, hidden, shape, spans_edited
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.lazily import np
 
@@ -36,6 +36,8 @@ def fixes(asked: Asked) -> list[Fix]:
     found = summed(setting)
     chosen = _chosen(setting, found) if found is not None else None
     if found is None or chosen is None or not _alone(setting, found):
+        return []
+    if hidden(found.kernel.body + found.called, found.kernel.lines):
         return []
     taken = any(re.search(rf"\b{name}\b", found.kernel.text.code) for name in made_of(found.loop.name))
     if taken or not all(one_each(setting, found.kernel.text, one.at) for one in found.stores):

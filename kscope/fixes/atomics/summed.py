@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kscope.fixes.atomics.reading import MODIFIED, Kernel, kernel_of
+from kscope.fixes.atomics.reading import MODIFIED, Kernel, kernel_of, whole
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Loop, blanked, closing, loops
@@ -87,6 +87,8 @@ def found_in(kernel: Kernel) -> Summed | None:
     step = re.fullmatch(rf"(?:{loop.name}\s*\+\+|\+\+\s*{loop.name}|{loop.name}\s*\+=\s*(\d+))", loop.step)
     if any(not loop.body[0] <= one.span[0] < loop.body[1] for one in nested) or step is None or loop.kind != "int":
         return None
+    if loop.end.startswith("=") or not whole(kernel, loop.end):
+        return None
     start = _start(kernel, loop)
     sums = _sums(kernel, loop)
     stores = _stores(kernel, loop, sums) if sums and start is not None else None
@@ -139,6 +141,8 @@ def _sums(kernel: Kernel, loop: Loop) -> dict[str, str]:
     if _NEVER.search(body):
         return {}
     own = _own(body)
+    if own & (_own(code[kernel.opening + 1 : loop.span[0]]) | kernel.parameters.keys()):
+        return {}  # which of two of one name is meant
     after = r"(?<![\w.>\])])(\w+)((?:\s*\.\s*\w+|\s*\[[^\]]*\])*)\s*(<<=|>>=|[-+*/%&|^]?=(?!=)|\+\+|--)"
     changed = [m.groups() for m in re.finditer(after, body)]
     before = re.findall(r"(?:\+\+|--)\s*(\w+)", body)

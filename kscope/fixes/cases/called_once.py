@@ -119,7 +119,7 @@ def _edit(setting: Setting, one: Function) -> Edit | None:
         line = lines[number - 1]
         if "__device__" not in line:
             continue
-        if len(_INLINE.findall(one.head)) != len(_INLINE.findall(line)):
+        if len(_INLINE.findall(one.head)) != len(_INLINE.findall(line)) or line.count("__device__") > 1:
             return None
         # Definitions of one function in several files stay allowed where they were.
         shared = _INLINE.search(line) is not None and not re.search(r"\bstatic\b", line)

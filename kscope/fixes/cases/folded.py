@@ -103,9 +103,15 @@ def folded(tree: Node) -> Node:
     elif kind == "cast" and not tree[3] and (one := of(tree[2])) is not None:
         found = converted(one, tree[1])
     elif kind == "choose" and (one := of(tree[1])) is not None:
-        side: Node = tree[2] if one.value else tree[3]
-        return side
+        found = _side(one, of(tree[2]), of(tree[3]))
     return node(found) if found is not None else tree
+
+
+def _side(test: Number, first: Number | None, second: Number | None) -> Number | None:
+    """What a ?: of numbers gives: of the type of both."""
+    if first is None or second is None:
+        return None
+    return converted(first if test.value else second, max(first.kind, second.kind, key=_RANK.index))
 
 
 def representable(value: Fraction, kind: str) -> bool:

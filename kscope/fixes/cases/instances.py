@@ -113,7 +113,7 @@ class Instances:
         if len(given) != len(found.given):
             raise Unplayable("a call of another kind")
         own = {*numbers, *(p.name for p in found.given), *declared(found.body)}
-        if self.around & names_of(found.body).keys() - own:
+        if (self.around | self.types.keys()) & names_of(found.body).keys() - own:
             raise Unplayable("a function's name that the kernel hides")
         around = taken | {x[1] for g in given for x in inside(g) if x[0] == "name"}
         bound = dict(numbers)

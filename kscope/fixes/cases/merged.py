@@ -15,7 +15,7 @@ from kscope.fixes.cases.switches import Case, Switch, ended, file_text, switches
 from kscope.fixes.cases.templates import FORBIDDEN, Templates, expression
 from kscope.fixes.cases.texts import Writer, every
 from kscope.fixes.cases.variables import local_arrays, variables
-from kscope.fixes.given.c_types import TYPES
+from kscope.fixes.given.c_types import QUALIFIERS, TYPES
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.setting import Asked, Setting
@@ -87,7 +87,7 @@ def _fix(asked: Asked, text: Text, one: Switch, templates: Templates) -> Fix | N
 def as_one(code: str, one: Switch, templates: Templates, bytes_of: Callable[[], int]) -> Made | None:
     """What a switch becomes; None where no cases are alike, or they are not most of the code. Raises Unplayable where
     its statements are not understood."""
-    if ";" in one.value or len(parts(one.value)) != 1 or one.value.split()[0] in TYPES:
+    if ";" in one.value or len(parts(one.value)) != 1 or one.value.split()[0] in TYPES | QUALIFIERS:
         raise Unplayable("a value of another kind")
     around = variables(code)
     names = frozenset(re.findall(r"[A-Za-z_]\w*", outside(code, [one.span])))
@@ -148,7 +148,7 @@ def _read(one: Switch, instances: Instances, templates: Templates) -> tuple[dict
         for label in case.labels:
             assert label is not None
             value = whole(instances.put(expression(label), {}))
-            if value in found or value < 0:
+            if value in found or not 0 <= value < 1 << 31:
                 raise Unplayable("a label of another kind")
             found[value] = made
     return found, rest
@@ -185,7 +185,8 @@ def _text(
 
 
 def _masked(value: str, labels: Sequence[int]) -> bool:
-    """Whether a value is always one of the labels: taken modulo a power of two, or of a number without a sign."""
+    """Whether a value is always one of the labels: taken modulo a power of two, or of the longest number without a sign
+    (of a shorter one the rest of a longer one with a sign has a sign)."""
     try:
         tree = expression(value)
     except Unplayable:
@@ -193,7 +194,7 @@ def _masked(value: str, labels: Sequence[int]) -> bool:
     if tree[0] != "binary" or tree[1] not in "&%" or labels[0] != 0 or tree[3][0] != "number":
         return False
     last = number(tree[3][1])
-    if last is None or last.kind not in ("int", "unsigned") or (tree[1] == "%" and last.kind != "unsigned"):
+    if last is None or last.kind not in (("unsigned long long",) if tree[1] == "%" else ("int", "unsigned")):
         return False
     most = int(last.value) - (tree[1] == "%")
     return len(labels) == most + 1 and bool(tree[1] == "%" or most & (most + 1) == 0)

@@ -13,7 +13,7 @@ from kscope.fixes.given.text import blanked, closing
 _SWITCH = re.compile(r"\bswitch\s*\(")
 _LABEL = re.compile(r"\bcase\b(?P<label>(?:[^:?]|::)*):(?!:)|\bdefault\s*:(?!:)")
 _COMMENT = re.compile(r"/\*.*?\*/", re.S)
-_DIRECTIVE = re.compile(r"(?m)^[ \t]*#(?:[^\n]*\\\n)*[^\n]*$")
+_DIRECTIVE = re.compile(r"(?m)^[ \t]*#(?![ \t]*(?:if|el|endif))(?:[^\n]*\\\n)*[^\n]*$")
 
 
 class Case(Struct, frozen=True):
@@ -42,7 +42,7 @@ def without_comments(code: str) -> str:
 
 
 def file_text(lines: Sequence[str]) -> str:
-    """A file without comments and without the preprocessor's lines."""
+    """A file without comments and without the preprocessor's lines, but those that say what is compiled."""
     code = without_comments("\n".join(map(blanked, lines)))
     return _DIRECTIVE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), code)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from kscope.fixes.cases.folded import converted, node, of
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.text import closing
 from kscope.fixes.roles.macros import parts
+from kscope.fixes.rows.syntax import inside
 
 MOST = 200  # characters that the arguments of a template have (judged)
 FORBIDDEN = re.compile(
@@ -18,7 +20,9 @@ FORBIDDEN = re.compile(
 )
 _TEMPLATE = re.compile(r"\btemplate\s*<([^<>]*)>\s*")
 _STRUCT = re.compile(r"(?:struct|class)\s+(\w+)\s*(<)?")
-_NUMBER = re.compile(r"\s*(?:int|unsigned|unsigned\s+int|bool|size_t|uint32_t)\s+(\w+)\s*")
+_NUMBER = re.compile(r"\s*(int|unsigned|unsigned\s+int|bool|size_t|uint32_t)\s+(\w+)\s*")
+_BRACKETS = re.compile(r"\([^()]*\)|\{[^{}]*\}")
+_WORDS = re.compile(r"[A-Za-z_]\w*")
 _PARAMETER = re.compile(
     r"\s*(?P<const>const\s+)?(?P<type>[A-Za-z_][\w ]*?)\s*(?:const\s*)?(?P<sign>[*&]?)\s*(?:const\s+)?"
     r"(?:__restrict__\s+)?\b(?P<name>\w+)\s*"
@@ -39,9 +43,9 @@ class Given(Struct, frozen=True):
 
 
 class Definition(Struct, frozen=True):
-    """numbers: of the template; chosen: for which arguments it is, None for all."""
+    """numbers: of the template, their types by their names; chosen: for which arguments it is, None for all."""
 
-    numbers: tuple[str, ...]
+    numbers: Mapping[str, str]
     chosen: tuple[Node, ...] | None
     given: tuple[Given, ...]
     body: Node
@@ -114,23 +118,29 @@ class Templates:
             end = _angle(code, head.end())
             chosen = tuple(expression(self.plain(x)) for x in parts(code[head.end() : end]))
             end += 1
-        if structure:
-            first = self._member(member, end)
-        else:
-            first = end if head[2] == "(" else code.index("(", end) + 1
-        names = tuple(m[1] for m in named if m is not None)
-        return self._function(names, chosen, at, first)
+        first, own = self._member(member, end) if structure else (
+            end if head[2] == "(" else code.index("(", end) + 1, set[str]())  # fmt: skip
+        found = self._function([(m[2], " ".join(m[1].split())) for m in named if m is not None], chosen, at, first)
+        if own & {x[1] for x in inside(found.body) if x[0] in ("name", "call")}:
+            raise Unplayable("a function of what its structure has")
+        return found
 
-    def _member(self, name: str, end: int) -> int:
-        """Where the parameters of a structure's function begin."""
+    def _member(self, name: str, end: int) -> tuple[int, set[str]]:
+        """(where the parameters of a structure's function begin, names that the structure has)."""
         opened = self.code.find("{", end)
         close = closing(self.code, opened + 1)
-        inside = [m for m in _MEMBER.finditer(self.code, opened, close or opened) if m[1] == name]
-        if len(inside) != 1 or self.code[end:opened].strip():
+        found = [m for m in _MEMBER.finditer(self.code, opened, close or opened) if m[1] == name]
+        if len(found) != 1 or self.code[end:opened].strip():
             raise Unplayable("a structure of another kind")
-        return inside[0].end()
+        bare, before = self.code[opened + 1 : close], ""
+        while bare != before:
+            bare, before = _BRACKETS.sub(" ", bare), bare
+        return found[0].end(), set(_WORDS.findall(bare))
 
-    def _function(self, names: tuple[str, ...], chosen: tuple[Node, ...] | None, at: int, first: int) -> Definition:
+    def _function(
+        self, numbers: Sequence[tuple[str, str]], chosen: tuple[Node, ...] | None, at: int, first: int
+    ) -> Definition:
+        """numbers: names and types of them."""
         code = self.code
         close = closing(code, first)
         opened = code.find("{", close or 0)
@@ -143,7 +153,7 @@ class Templates:
             raise Unplayable("a parameter of another kind")
         read = [m for m in given if m is not None]
         taken = tuple(Given(" ".join(m["type"].split()), m["sign"], m["name"], bool(m["const"])) for m in read)
-        return Definition(names, chosen, taken, self.tree(code[opened : end_of + 1]))
+        return Definition(dict(numbers), chosen, taken, self.tree(code[opened : end_of + 1]))
 
 
 def matched(found: Sequence[Definition], values: Sequence[Node]) -> tuple[Definition, dict[str, Node]]:
@@ -152,13 +162,25 @@ def matched(found: Sequence[Definition], values: Sequence[Node]) -> tuple[Defini
     for one in found:
         if one.chosen is None:
             if len(one.numbers) == len(values):
-                general.append((one, dict(zip(one.numbers, values, strict=True))))
+                general.append((one, _typed(one, dict(zip(one.numbers, values, strict=True)))))
         elif (bound := _bound(one, values)) is not None:
-            special.append((one, bound))
+            special.append((one, _typed(one, bound)))
     fits = special or general
     if len(fits) != 1:
         raise Unplayable("a template of another kind")
     return fits[0]
+
+
+def _typed(one: Definition, bound: Mapping[str, Node]) -> dict[str, Node]:
+    """Numbers of a template as what they are declared to be."""
+    out = {}
+    for name, value in bound.items():
+        known = of(value)
+        fits = converted(known, one.numbers[name]) if known is not None else None
+        if fits is None:
+            raise Unplayable("a template of another number")
+        out[name] = node(fits)
+    return out
 
 
 def expression(text: str) -> Node:
@@ -177,9 +199,9 @@ def _bound(one: Definition, values: Sequence[Node]) -> dict[str, Node] | None:
         if asked[0] == "name" and asked[1] in one.numbers:
             if bound.setdefault(asked[1], value) != value:
                 return None
-        elif asked[0] != "number":
+        elif (wanted := of(asked)) is None or (given := of(value)) is None:
             raise Unplayable("a template for an expression")
-        elif asked[1] != value[1]:
+        elif wanted.value != given.value:
             return None
     return bound
 

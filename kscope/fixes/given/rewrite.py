@@ -123,3 +123,15 @@ def declarations(code: str) -> list[tuple[str, str]]:
             elif not n:
                 break
     return out
+
+
+def made_of(t: str, code: str, arrays: Iterable[str]) -> set[str]:
+    """Names made of the thread's number, `t` or threadIdx: other threads have other values of them. Not what comes out
+    of the elements of some arrays, and what lanes have put together."""
+    bare = re.sub(rf"(?<![\w.])(?<!->)(?:{'|'.join(arrays)})\s*\[[^][]*\]", "", code)
+    made = re.findall(r"(?<![\w.\]])(\w+)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)(?=([^;{}]*))", bare)
+    names, together = {t, "threadIdx"}, {name for name, of in made if "__shfl" in of}
+    while more := {n for n, of in made if n not in names | together
+                   and any(re.search(rf"(?<![\w.]){re.escape(w)}\b", of) for w in names)}:  # fmt: skip
+        names |= more
+    return names

@@ -28,6 +28,7 @@ _SHARED = re.compile(
 _NUMBER = re.compile(r"[\d\s+*/()%-]+")
 _CONSTANT = re.compile(r"\bconstexpr\s+(?:static\s+)?(?:int|unsigned|size_t|auto)\s+([^;]+);")
 _STRING = re.compile(r'"(?:\\.|[^"\\])*"|//')
+_GIVEN = re.compile(r"[<(,]\s*(?:const\s+)?(?:int|unsigned|size_t|bool|long)\s+(\w+)\s*(?=[,>)=])", re.ASCII)
 _AROUND = re.compile(r'\bnamespace\b[^=;()]*$|\bextern\s*$')
 
 
@@ -43,8 +44,7 @@ class Seen(list[str]):
         super().__init__(lines)
         self.raw, self.spans, self.dead, self.run, self.unless = raw, spans, dead, run, unless
         self.known: dict[str, int] | None = None
-# parameters of templates and functions, and counters
-_GIVEN = re.compile(r"[<(,]\s*(?:const\s+)?(?:int|unsigned|size_t|bool|long)\s+(\w+)\s*(?=[,>)=])", re.ASCII)
+
 
 
 class Array(Struct, frozen=True):

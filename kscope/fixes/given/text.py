@@ -252,20 +252,17 @@ def asked_here(code: Listing, text: Text, place: str) -> bool:
 def hidden(code: str, lines: Sequence[str], words: re.Pattern[str] = _PLACE) -> bool:
     """Whether a macro of the file that a text names asks for a place: which thread, which block, how many of them; or
     has other words."""
+    return bool(macros_of(lines, words) & set(re.findall(r"[A-Za-z_]\w*", code)))
+
+
+def macros_of(lines: Sequence[str], what: re.Pattern[str]) -> set[str]:
+    """Macros of a file that have something in them, or other ones that do."""
     defined = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", "\n".join(lines), re.M)
-    return any(words.search(made_of) and re.search(rf"\b{name}\b", code) for name, made_of in defined)
-
-
-def made_of(t: str, code: str, arrays: Iterable[str]) -> set[str]:
-    """Names made of the thread's number, `t` or threadIdx: other threads have other values of them. Not what comes out
-    of the elements of some arrays, and what lanes have put together."""
-    bare = re.sub(rf"(?<![\w.])(?<!->)(?:{'|'.join(arrays)})\s*\[[^][]*\]", "", code)
-    made = re.findall(r"(?<![\w.\]])(\w+)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)(?=([^;{}]*))", bare)
-    names, together = {t, "threadIdx"}, {name for name, of in made if "__shfl" in of}
-    while more := {n for n, of in made if n not in names | together
-                   and any(re.search(rf"(?<![\w.]){re.escape(w)}\b", of) for w in names)}:  # fmt: skip
-        names |= more
-    return names
+    found, more = set[str](), {name for name, made in defined if what.search(made)}
+    while more - found:
+        found |= more
+        more = {name for name, made in defined if found & set(re.findall(r"[A-Za-z_]\w*", made))}
+    return found
 
 
 def outside(code: str, spans: Sequence[tuple[int, int]]) -> str:

@@ -141,11 +141,17 @@ def _as_long(code: str, one: Counter, arrays: Sequence[Local]) -> Counter | None
         return None
     sure = _limits(_always(inside), one.name, arrays)
     any_ = _limits(inside, one.name, arrays)
-    if not any_:
+    if not any_ or (not sure and _compared(inside, one.name)):
         return None
     limit = min(sure) if sure else max(any_)
     return Counter(one.kind, one.name, one.start, one.relation, one.end, one.step, one.span, one.body, ended=True,
                    limit=limit, sure=bool(sure))  # fmt: skip
+
+
+def _compared(inside: str, counter: str) -> bool:
+    """Whether a loop asks for its own counter: then some of its rounds may be none of the array's."""
+    sign = r"(?:[<>]=?|[=!]=)"
+    return re.search(rf"(?<![\w.]){counter}\s*{sign}|{sign}\s*{counter}\b", inside) is not None
 
 
 def _limits(text: str, counter: str, arrays: Sequence[Local]) -> list[int]:

@@ -12,7 +12,7 @@ from kscope.fixes.local.registers import Local
 from kscope.model.lazily import np
 
 GIVEN, OTHERS, ROW = "given_keys", "given_others", "key_row"
-BLOCK, DRAWS = 256, 512
+BLOCK, DRAWS, NEAR = 256, 512, (-1, 3)
 _OPERATORS = {True: (">", ">="), False: ("<", "<=")}
 """What a place's key is to one that goes there or before it, by whether the least comes first."""
 
@@ -81,7 +81,10 @@ def alike(one: List, text: str, known: dict[str, int]) -> tuple[str, int] | None
 
 def _results(one: List, text: str, rows: np.ndarray, known: dict[str, int]) -> list[np.ndarray] | None:
     count, width = one.keys.count, len(one.others) * one.keys.count + len(one.free)
-    others = np.random.default_rng(count).integers(0, 2**20, max(1, len(rows) * width))
+    made = np.random.default_rng(count)
+    others = made.integers(0, 2**20, (len(rows), max(1, width)))
+    others[::2] = made.integers(*NEAR, others[::2].shape)  # that tests find equal, or none, or below it
+    others = others.ravel()
     memory = {GIVEN: rows.ravel().copy(), OTHERS: others}
     memory |= {f"sorted_{n}": np.zeros(len(rows) * count, dtype=np.int64) for n in range(1 + len(one.others))}
     try:

@@ -13,10 +13,10 @@ from kscope.features.lanes.strides import lane_stride
 from kscope.features.lanes.values import Lanes
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import not_written, proved, reads, shown
-from kscope.fixes.given.rewrite import places
+from kscope.fixes.given.rewrite import made_of, places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import SIZES, constants, evaluated, split_declarators
-from kscope.fixes.given.text import Loop, Span, Text, closing, kernel_text, loops, made_of, plain, spans_edited
+from kscope.fixes.given.text import Loop, Span, Text, closing, kernel_text, loops, plain, spans_edited
 from kscope.fixes.memory.neighbours import NARROW, SEVERAL
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 

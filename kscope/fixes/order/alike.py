@@ -14,7 +14,7 @@ from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.kinds import words
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.source import constants
-from kscope.fixes.given.text import closing
+from kscope.fixes.given.text import closing, hidden
 from kscope.fixes.given.whole_numbers import REAL
 from kscope.model.lazily import np
 
@@ -38,6 +38,8 @@ TYPES = {"int", "unsigned", "float", "double", "char", "short", "long"}
 _NAMED = re.compile(
     r"(?:\bconst(?:expr)?\b[^;(){}]*?|#\s*define\s+)\b(?P<first>[A-Za-z_]\w*)\s*(?:=|\s)(?P<more>[^;(){}]*)"
 )
+_MACRO = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(.*)")
+_NUMBERS = re.compile(r"[\w\s+\-*/%<>&|^~().]+")
 
 
 class Side(Struct, frozen=True):
@@ -59,6 +61,8 @@ def alike(
     sizes: of the numbers that the launch gives, one play each. given: arrays that are not to be drawn. The new text
     may load nothing that the old one leaves alone, but of arrays in `beyond`. instead: what arrays hold for the new
     one, which only reads them."""
+    if (old.grid, old.block) != (new.grid, new.block) and hidden(kernel.body, kernel.lines):
+        return 0  # also where no play comes by
     compared, known_, other = 0, known(kernel), instead or {}
     for numbers in sizes:
         for below, most in ((below, most) for most in (LARGEST, CONSTANT) for below in DRAWN):
@@ -114,7 +118,15 @@ def known(kernel: Kernel) -> dict[str, int]:
     said, asked = constants(kernel.lines), set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", kernel.body))
     named = {m for line in kernel.lines for found in _NAMED.finditer(line)
              for m in [found["first"], *re.findall(r"\b(\w+)\s*=", found["more"])]}  # fmt: skip
+    named -= {m[1] for line in kernel.lines if (m := _MACRO.match(line)) and not _of_numbers(m[2], named | TYPES)}
     return {name: said.get(name, CONSTANT) for name in named & asked - set(kernel.parameters) - TYPES}
+
+
+def _of_numbers(made: str, named: set[str]) -> bool:
+    """Whether a macro stands for a number: one made of numbers and of what the file names, and of no kernel's own."""
+    bare = made.partition("//")[0].strip()
+    words = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", bare))
+    return bool(bare) and _NUMBERS.fullmatch(bare) is not None and words <= named | {"size_t", "uint32_t", "uint64_t"}
 
 
 def called(kernel: Kernel) -> tuple[str, ...] | None:

@@ -16,7 +16,7 @@ from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import Span, asked_here, spans_edited
+from kscope.fixes.given.text import Span, asked_here, hidden, spans_edited
 from kscope.fixes.order.alike import MATH, Side, alike, called, kinds, known, memory_of
 from kscope.fixes.order.by_way import TOGETHER
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -126,7 +126,7 @@ def fixes(asked: Asked) -> list[Fix]:
 def _apart(kernel: Kernel) -> bool:
     """Whether lanes have nothing in common and threads are known by one axis, in a text without the new name."""
     named_ = re.search(rf"\b{PLACE}\b", kernel.text.code)
-    return not (_LANES.search(kernel.body) or _OTHER.search(kernel.body) or named_)
+    return not (_LANES.search(kernel.body) or _OTHER.search(kernel.body) or named_ or hidden(kernel.body, kernel.lines))
 
 
 def chosen(kernel: Kernel, block: int) -> tuple[Places, list[Ways]] | None:

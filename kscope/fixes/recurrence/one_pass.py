@@ -9,7 +9,8 @@ from kscope.fixes.given.called import Function as Called
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.recurrence.prefix import BEFORE, CELLS, EACH, THREADS, Prefix, conditions, drawn, given, read, unit
+from kscope.fixes.recurrence.draws import CELLS, drawn
+from kscope.fixes.recurrence.prefix import BEFORE, EACH, THREADS, Prefix, conditions, given, read, unit
 from kscope.fixes.rows.function import Function
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.lazily import np

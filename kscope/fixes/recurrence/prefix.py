@@ -17,6 +17,7 @@ from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.kinds import LETTERS
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.recurrence.draws import CELLS, arrays, drawn, tried
 from kscope.fixes.recurrence.rewritten import numbers
 from kscope.fixes.rows.compared import arrayed
 from kscope.fixes.rows.function import Function, function
@@ -28,8 +29,7 @@ PLAYED = (3, 70)  # blocks: parts of several rounds, and parts that have none
 THREADS, EACH, MOST = 512, 4, 512  # of a block; elements of each; blocks, for each thread takes one's sum
 BLOCKS = 4  # an SM, which fill it (judged)
 LEAST = 1 << 15  # elements that a second launch is worth (judged)
-CELLS, NOBODY = 1 << 15, -1
-SIZES = ((1, 0), (2, 0), (3, 0), (2, 5))  # times the block's threads, and more, that the length is played as
+NOBODY = -1
 KINDS = {"float": "float", "int": "int", "unsigned": "unsigned", "double": "double", "uint": "unsigned"}
 OWN = set("v i part carry base units per from lower total far left upto sum w".split())
 BEFORE = """{{
@@ -126,7 +126,7 @@ def conditions(found: Prefix, same: int, how: str) -> tuple[list[Condition], lis
     where = "in front of each element" if found.exclusive else "up to each element"
     shown = [
         proved(f"{found.y} = the sums of {found.x} {where}", "values", found.compared,
-               "the kernel played on whole numbers drawn at random, in several lengths, every result compared"),
+               "the kernel played on numbers of any size and sign, in several lengths, every result compared"),
         proved("the new code makes the same", "values", same, how),
     ]  # fmt: skip
     left = [Condition(holds=f"{found.x} and {found.y} are one array or do not overlap", state="check",
@@ -188,12 +188,13 @@ def prefix(fn: Function, block: int, known: Mapping[str, int], called: Mapping[s
     if kinds.keys() != fn.pointers.keys():
         return None
     found: set[tuple[str, str, bool]] = set()
-    compared = played = 0
-    for times, more in SIZES:
+    compared, played = 0, list[str]()
+    every = tried(set(kinds.values()))
+    for way, times, more in every:
         size = times * block + more
-        before = {name: drawn(name, size) for name in fn.pointers}
+        before = arrays(way, kinds, size)
         memory = {name: cells.copy() for name, cells in before.items()}
-        rules = Rules(literals="drawn", races=True, kinds=fn.kinds, functions=called)
+        rules = Rules(literals="real" if way == "parts" else "drawn", races=True, kinds=fn.kinds, functions=called)
         try:
             play(arrayed(fn.body), (1, 1), (block, 1), memory, {**known, fn.numbers[0]: size}, rules)
         except Unplayable:
@@ -202,15 +203,11 @@ def prefix(fn: Function, block: int, known: Mapping[str, int], called: Mapping[s
         if made is None or (found and made not in found):
             return None
         found.add(made)
-        played, compared = played + 1, compared + size * VECTORS.get(fn.pointers[made[1]], 1)
-    if played < 2:
+        played, compared = [*played, way], compared + size * VECTORS.get(fn.pointers[made[1]], 1)
+    if played.count("near") < 2 or {way for way, *_ in every} - set(played):
         return None
     ((x, y, exclusive),) = found
     return Prefix(x, y, fn.pointers[x], fn.numbers[0], exclusive, compared)
-
-
-def drawn(name: str, size: int) -> Any:
-    return np.random.default_rng([size, *map(ord, name)]).integers(1, 1000, CELLS)
 
 
 def _made(

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.text import Loop, loops, statement_end
+from kscope.fixes.recurrence.kinds import keeps, kinds
 from kscope.fixes.recurrence.linear import Form, bare, form, names, parsed, written
 from kscope.fixes.rows.function import Function, function
 
@@ -76,7 +77,7 @@ def found(fn: Function) -> Serial | None:
     if around is None:
         return None
     loop, start, head, tail = around
-    every = _declared(parsed(f"{{{head}}}"))
+    every = list(_declared(parsed(f"{{{head}}}")))
     given = {name: kind if not stars and not dims else "" for kind, name, stars, dims in every}
     body = parsed("{" + fn.code[slice(*loop.body)] + "}")
     states, moved = _carried(body, given, loop.name)
@@ -87,6 +88,12 @@ def found(fn: Function) -> Serial | None:
         return None
     rounds = tuple(r for r in _rounds(body, states, set(moved)) if r)
     if not all(any(isinstance(r, Update) and r.form.state == s for r in rounds) for s in states):
+        return None
+    own = _declared(("block", list(_statements(body))))
+    known = kinds(fn, loop, [(kind, name) for kind, name, *_ in (*every, *own)])
+    made = [(states[r.form.state], text) for r in rounds if isinstance(r, Update)
+            for text in (r.form.factor, r.form.rest)]  # fmt: skip
+    if not all(keeps(kind, text, known) for kind, text in made):
         return None
     return Serial(fn, was, loop, start, head, tail, states, moved, rounds, _writes(body))
 

@@ -9,7 +9,7 @@ from itertools import product
 
 from msgspec import Struct
 
-from kscope.fixes.atomics.reading import Kernel, uniform
+from kscope.fixes.atomics.reading import Kernel, uniform, whole
 from kscope.fixes.given.source import constants, evaluated
 from kscope.fixes.given.text import closing, loops, plain, statement_end, strided
 from kscope.fixes.order.whole import declared
@@ -17,7 +17,7 @@ from kscope.fixes.rows.function import constants as defined
 
 BLOCK = "block_n"
 _RETURNS = re.compile(r"\s*\{?\s*return\s*;\s*\}?\s*")
-_INTEGER = r"(?:const )?(?:(?:unsigned )?(?:int|long|long long)|unsigned|size_t|u?int(?:32|64)_t)"
+_HEAD = {"__global__", "void", "static", "inline", "extern", "C"}
 
 
 class Counted(Struct, frozen=True):
@@ -97,7 +97,7 @@ def _below(
     if match is None or match["i"] not in numbers:
         return None
     bound, times = match["bound"] + ")" * (match["bound"].count("(") - match["bound"].count(")")), match["times"] or ""
-    if not all(uniform(kernel, x, at) and _whole(kernel, x) for x in (bound, times) if x):
+    if not all(uniform(kernel, x, at) and whole(kernel, x) for x in (bound, times) if x):
         return None
     return _of_blocks(kernel, numbers[match["i"]], at, (bound, times), side)
 
@@ -125,17 +125,11 @@ def numbers_of(kernel: Kernel) -> dict[str, int]:
 
 
 def _bounded(kernel: Kernel) -> bool:
-    """Whether the kernel's head says how large its blocks are."""
+    """Whether the kernel's head says how large its blocks are, or may: in a word that is not C++'s."""
     above = kernel.lines[max(0, kernel.text.first - 4) : kernel.text.first - 1]
-    return "launch_bounds" in "\n".join([*above, kernel.text.code[: kernel.opening]]).lower()
-
-
-def _whole(kernel: Kernel, expression: str) -> bool:
-    """Whether what an expression names are whole numbers."""
-    named = re.findall(r"[A-Za-z_]\w*", expression)
-    said = [kernel.parameters[n] for n in named if n in kernel.parameters]
-    made = rf"\b(?:float|double|auto|__half|half)\b[^;()]*\b(?:{'|'.join(named) or '(?!)'})\s*="
-    return all(re.fullmatch(_INTEGER, kind) for kind in said) and not re.search(made, kernel.body)
+    head = kernel.text.code[: kernel.opening]
+    words = set(re.findall(r"\w+", head[head.find("__global__") : head.find("(")]))
+    return "launch_bounds" in "\n".join([*above, head]).lower() or len(words - _HEAD) > 1
 
 
 def over_grid(kernel: Kernel) -> bool:

@@ -3,6 +3,7 @@ summed up by each block, and those behind them in global memory as before."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -12,7 +13,7 @@ from kscope.fixes.atomics.reading import Kernel, kernel_of
 from kscope.fixes.atomics.targets import lanes, outside
 from kscope.fixes.given.conditions import not_written, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import shape, spans_edited
+from kscope.fixes.given.text import hidden, shape, spans_edited
 from kscope.fixes.tables.bounds import Counted, counted, numbers_of, over_grid
 from kscope.fixes.tables.played import same
 from kscope.fixes.tables.texts import Add, Rounds, added, of_template, reach, spans, turns
@@ -42,6 +43,8 @@ def fixes(asked: Asked) -> list[Fix]:
     setting, launch, kernel = asked.setting, asked.setting.launch, kernel_of(asked.setting)
     hot = any(one.metric.startswith(HOT) for one in asked.finding.evidence)
     if kernel is None or launch is None or not setting.sms or not hot or launch.shared_dynamic:
+        return []
+    if hidden(kernel.body, kernel.lines):
         return []
     types, numbers = of_template(kernel, setting.instance)
     found, adds = added(kernel, types), lanes(setting, outside(setting))
@@ -131,7 +134,9 @@ def _planned(setting: Setting, kernel: Kernel, found: list[Add], counts: Counted
     assert launch is not None
     block = launch.block
     flat = launch.block[1] * launch.block[2] == 1
-    if counts is not None and counts.free and flat and launch.registers <= REGISTERS and block[0] < LARGE:
+    said = setting.code.program.resources
+    large = said is None or said.max_threads is None or math.prod(said.max_threads) >= LARGE
+    if counts is not None and counts.free and flat and large and launch.registers <= REGISTERS and block[0] < LARGE:
         block = (LARGE, 1, 1)
     threads = block[0] * block[1] * block[2]
     held = setting.occupancy(threads=threads)
