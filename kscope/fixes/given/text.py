@@ -12,6 +12,7 @@ from kscope.features.sass.listing import Listing
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import body
+from kscope.isa.abi import abi
 from kscope.model.contract.fixes import Edit
 
 Span = tuple[int, int, str]
@@ -20,7 +21,7 @@ Span = tuple[int, int, str]
 LONGEST, WIDEST = 16 * 1024, 1000
 """Characters of a kernel's text and of a line of it: the text is whoever's, and patterns take their square at worst."""
 
-_CAST = re.compile(
+CAST = re.compile(
     r"\(\s*(?:size_t|unsigned|int|(?:unsigned )?long long|unsigned int|u?int(?:32|64)(?:_t)?|long)\s*\)"
     r"|\bstatic_cast\s*<\s*(?:size_t|unsigned|int|long long|u?int(?:32|64)(?:_t)?)\s*>(?=\s*\()"
 )
@@ -153,10 +154,14 @@ def plain(expression: str, text: str = "") -> str:
     """An expression without blanks, casts and suffixes; a name that the text defines once is put in."""
     for name in set(re.findall(r"(?<!\.)\b[A-Za-z_]\w*\b(?!\s*[.(\[])", expression)):
         defined = re.findall(rf"\b{name}\s*=\s*([^;,=]+)[;,]", text)
-        if len(defined) == 1 and not re.search(rf"\b{name}\s*(?:[-+*/]=|\+\+)", text):
+        if len(defined) == 1 and len(re.findall(WRITES.replace("{x}", name), text)) == 1:
             put = defined[0].replace("\\", "")
-            expression = re.sub(rf"(?<!\.)\b{name}\b(?!\s*[.(\[])", put, expression)
-    bare = re.sub(r"\s+", "", _SUFFIX.sub("", _CAST.sub("", expression)))
+            here = rf"(?<!\.)\b{name}\b(?!\s*[.(\[])"
+            if re.search(r"\S\s*[-+<>&|^?]", put):  # a sum within a product has its brackets
+                tight = rf"(?<=[*/%~-]){here}|(?<=[*/%~-] ){here}|{here}(?=\s*[*/%])"
+                expression = re.sub(tight, f"({put})", expression)
+            expression = re.sub(here, put, expression)
+    bare = re.sub(r"\s+", "", _SUFFIX.sub("", CAST.sub("", expression)))
     return bare
 
 
@@ -233,10 +238,12 @@ def strided(loop: Loop, text: str) -> str | None:
 
 
 def asked_here(code: Listing, text: Text, place: str) -> bool:
-    """Whether the kernel's own lines alone ask for a place (CTAID: which block they are of): a function that it calls
-    would go on to."""
+    """Whether the kernel's own lines alone ask for a place (CTAID: which block they are of, and how many there are): a
+    function that it calls would go on to."""
     last = text.first + text.code.count("\n")
-    asks = [ins for ins in code.program.instructions if any(place in o.text for o in ins.operands)]
+    grid = range(base := abi(code.program.sm).block_shape + 12, base + 12) if "CTAID" in place else range(0)
+    asks = [ins for ins in code.program.instructions if any(place in o.text or (
+        o.kind == "constant" and o.bank == 0 and not o.bases and o.value in grid) for o in ins.operands)]
     return all(ins.file == text.file and text.first <= (ins.line or 0) <= last for ins in asks)
 
 
