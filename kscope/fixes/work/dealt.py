@@ -34,27 +34,9 @@ def fixes(asked: Asked) -> list[Fix]:
     launch = setting.launch
     if text is None or launch is None or hidden(text.code, setting.lines(text.file)):
         return []
-    spans: list[Span] = []
-    per, ways = "", _ways(text.code, setting.lines(text.file)[max(0, text.first - 2) : text.first])
-    for loop in loops(text.code):
-        rows = re.escape(loop.end)
-        if loop.start != "0" or loop.step not in (f"{loop.name}++", f"++{loop.name}"):
-            continue
-        each = plain(loop.end, text.code)
-        if not re.fullmatch(r"\w+/gridDim\.x", each):
-            continue
-        run = rf"blockIdx\.x\s*\*\s*{rows}\s*\+\s*{loop.name}\b"
-        found = list(re.finditer(run, text.code[slice(*loop.body)]))
-        inside = [m.span() for m in found]
-        if found and (per or not _rows_apart(text.code, loop, inside, ways)):
-            return []
-        spans += [
-            (loop.body[0] + m.start(), loop.body[0] + m.end(), f"blockIdx.x + {loop.name} * gridDim.x") for m in found
-        ]
-        per = loop.end if found else per
+    per, spans = _dealt(text.code, setting.lines(text.file)[max(0, text.first - 2) : text.first])
     edits = spans_edited(setting, text, spans)
-    rest = outside(text.code, [(a, b) for a, b, _ in spans] + ways)
-    if not edits or re.search(r"\bblockIdx\b(?!\s*\.\s*[yz])", rest) or not asked_here(setting.code, text, "CTAID"):
+    if not edits or not asked_here(setting.code, text, "CTAID"):
         return []
     same = sum(
         {b * n + r for b in range(g) for r in range(n)} == {b + r * g for b in range(g) for r in range(n)}
@@ -84,6 +66,28 @@ def fixes(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _dealt(code: str, head: Sequence[str]) -> tuple[str, list[Span]]:
+    """Rows a block, as written, and the places of a row's number, where one loop goes over a block's rows and nothing
+    else asks for the block."""
+    spans: list[Span] = []
+    per, ways = "", _ways(code, head)
+    for loop in loops(code):
+        rows = re.escape(loop.end)
+        if loop.start != "0" or loop.step not in (f"{loop.name}++", f"++{loop.name}"):
+            continue
+        if not re.fullmatch(r"\w+/gridDim\.x", plain(loop.end, code)):
+            continue
+        run = rf"blockIdx\.x\s*\*\s*{rows}\s*\+\s*{loop.name}\b"
+        found = list(re.finditer(run, code[slice(*loop.body)]))
+        if found and (per or not _rows_apart(code, loop, [m.span() for m in found], ways)):
+            return "", []
+        new = f"blockIdx.x + {loop.name} * gridDim.x"
+        spans += [(loop.body[0] + m.start(), loop.body[0] + m.end(), new) for m in found]
+        per = loop.end if found else per
+    rest = outside(code, [(a, b) for a, b, _ in spans] + ways)
+    return ("", []) if re.search(r"\bblockIdx\b(?!\s*\.\s*[yz])", rest) else (per, spans)
 
 
 def _ways(code: str, head: Sequence[str]) -> list[tuple[int, int]]:

@@ -116,12 +116,16 @@ def _found(code: str) -> _Sum | None:
         return None
     if pointed[1] != declared[0] or len(re.findall(rf"\b{store['name']}\b", code[opening:])) != 1:
         return None
-    if not _whole(code, loop, opening) or re.search(r"\+\+|--", f"{added[2]} {loop.start} {loop.end}"):
-        return None
-    ends = set(re.findall(r"\b([A-Za-z_]\w*)\s*\(", f"{loop.start} {loop.end}"))
-    if ends - _CALLS or re.search(rf"&&|\|\||[?=<>]|\b{loop.name}\b", loop.end) or re.search(r"=(?!=)", loop.start):
+    if not _whole(code, loop, opening) or not _plain_ends(loop) or "++" in added[2] or "--" in added[2]:
         return None
     return _Sum(loop, store["name"], store["at"].strip(), added[1], declared[0], (store.start("name"), store.end()))
+
+
+def _plain_ends(loop: Loop) -> bool:
+    """Whether a loop begins and ends at values, which nothing is done for, and ends nowhere else."""
+    calls = set(re.findall(r"\b([A-Za-z_]\w*)\s*\(", f"{loop.start} {loop.end}"))
+    ends = re.search(rf"&&|\|\||[?=<>]|\b{loop.name}\b", loop.end)
+    return calls <= _CALLS and ends is None and not re.search(r"\+\+|--|=(?!=)", loop.start + loop.end)
 
 
 def _whole(code: str, loop: Loop, opening: int) -> bool:
