@@ -1,5 +1,5 @@
-"""Blocks whose loops run side by side: the old and the new text, compiled for the host and run thread by thread, give the
-same; texts that count, shift, add up and call in the rounds."""
+"""Blocks whose loops run side by side: the old and the new text, compiled for the host and run thread by thread, give
+the same; texts that count, shift, add up and call in the rounds."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from kscope.fixes.given.conditions import not_written, proved, reads, shown
 from kscope.fixes.given.rewrite import calls_of
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import Loop, kernel_text, loops, plain
+from kscope.fixes.given.text import WRITES, Loop, kernel_text, loops, plain
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 if TYPE_CHECKING:
@@ -181,9 +181,21 @@ def crossed(code: str) -> Crossed | None:
     right = y[1] == loop.name and out.groups() == (i, m, j) and plain(loop.end) == d and len({a, b, c}) == 3
     rows, columns, kind = _place(i, code, "/"), _place(j, code, "%"), first["kind"]
     typed = _typed(code[:opening], kind, (a, b, c), (d, m)) and _fixed(first["is"], code[opening:])
-    if not right or not typed or rows is None or columns is None:
+    if not right or not typed or rows is None or columns is None or not _alone(code, loop, opening, s):
         return None
     return Crossed(a, b, c, d, m, first["is"], step, rows, columns, kind)
+
+
+def _alone(code: str, loop: Loop, opening: int, s: str) -> bool:
+    """Whether a kernel is declarations of numbers, the loop, and the store: it changes no sum that is there, and stores
+    nothing else."""
+    before = re.sub(r"#\s*pragma\s+unroll[^\n]*", "", code[opening + 1 : loop.span[0]])
+    tail = code[loop.body[1] : code.rfind("}")]
+    declared = [p for p in before.split(";") if p.strip()]
+    numbers = re.compile(rf"\s*(?:const\s+)?(?:{_KINDS}|size_t|long long)\s+\w+\s*=(?!=)[^;\[]*", re.S)
+    inside, everywhere = (len(re.findall(WRITES.replace("{x}", s), x)) for x in (code[slice(*loop.body)], code))
+    ends = tail.count(";") == 1 and before.strip()[-1:] == ";"
+    return everywhere == 1 + inside and ends and all(map(numbers.fullmatch, declared))
 
 
 def _typed(head: str, kind: str, arrays: Sequence[str], sizes: Sequence[str]) -> bool:
