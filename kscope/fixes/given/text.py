@@ -4,7 +4,7 @@ edits that spans of that text come to."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -31,7 +31,7 @@ _INDEX = re.compile(r"^blockIdx\.x\*(?P<per>[\w.]+)\+threadIdx\.x$|^threadIdx\.x
 _WARPS = re.compile(r"^blockIdx\.x\*(?P<per>\w+)\+threadIdx\.x/32$")
 _LOOP = re.compile(
     r"\bfor\s*\(\s*(?P<type>[A-Za-z_][\w ]*?)\s+(?P<name>\w+)\s*=\s*(?P<start>[^;,]+);"
-    r"\s*(?P=name)\s*<\s*(?P<end>[^;]+);"
+    r"\s*(?P=name)\s*<(?![<=])\s*(?P<end>[^;]+);"
     r"\s*(?=[^;{}]*(?:\+\+|\+=))",
     re.ASCII,
 )
@@ -177,12 +177,16 @@ def loops(code: str) -> list[Loop]:
         end = statement_end(code, start)
         if end is not None:
             head = (match.start(), close + 1)
-            out.append(
-                Loop(
-                    match["type"], match["name"], match["start"].strip(), match["end"].strip(), step, head, (start, end)
-                )
-            )  # fmt: skip
+            kind, name, first, last = (match[part].strip() for part in ("type", "name", "start", "end"))
+            out.append(Loop(kind, name, first, last, step, head, (start, end)))
     return out
+
+
+def plain_ends(loop: Loop, pure: Collection[str]) -> bool:
+    """Whether a loop begins and ends at values, which nothing is done for, and ends nowhere else."""
+    calls = set(re.findall(r"\b([A-Za-z_]\w*)\s*\(", f"{loop.start} {loop.end}"))
+    ends = re.search(rf"[&|^?=<>,]|\b{loop.name}\b", loop.end)
+    return calls <= set(pure) and ends is None and not re.search(r"\+\+|--|=(?!=)", loop.start + loop.end)
 
 
 def statement_end(code: str, at: int) -> int | None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from kscope.fixes.atomics.reading import Kernel, returning, uniform
 from kscope.fixes.given.called import functions
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Loop, blanked, loops
+from kscope.fixes.given.text import Loop, blanked, loops, plain_ends
 from kscope.fixes.tiling.hidden import hides_places
 
 COUNTERS = ("int", "unsigned", "size_t", "long long")
@@ -70,7 +70,8 @@ def summed(kernel: Kernel) -> Sums | None:
     """
     loop, before, behind = _around(kernel)
     meets = _meets(kernel, behind)
-    if loop is None or not meets or re.search(r"\bblockIdx\s*\.\s*[yz]\b", kernel.body) or not _known(kernel):
+    asked = re.search(r"\b(?:blockIdx|gridDim)\s*\.\s*[yz]\b", kernel.body)
+    if loop is None or not meets or asked or not _known(kernel) or not plain_ends(loop, PURE):
         return None
     step, places = loop.step.partition("+=")[2].strip() or "1", [m.to for m in meets.values()]
     kinds, into = [_kind(before, name) for name in meets], [_pointed(kernel, m.to) for m in meets.values()]

@@ -11,7 +11,7 @@ from kscope.features.sass.slices import pointer
 from kscope.fixes.atomics.reading import one_each
 from kscope.fixes.given.conditions import WRITES, proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Loop, Span, asked_here, hidden, kernel_text, loops, spans_edited
+from kscope.fixes.given.text import Loop, Span, asked_here, hidden, kernel_text, loops, plain_ends, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 MOST = 32  # parts of a sum: blocks that find nothing to do cost, too (judged)
@@ -116,16 +116,9 @@ def _found(code: str) -> _Sum | None:
         return None
     if pointed[1] != declared[0] or len(re.findall(rf"\b{store['name']}\b", code[opening:])) != 1:
         return None
-    if not _whole(code, loop, opening) or not _plain_ends(loop) or "++" in added[2] or "--" in added[2]:
+    if not _whole(code, loop, opening) or not plain_ends(loop, _CALLS) or "++" in added[2] or "--" in added[2]:
         return None
     return _Sum(loop, store["name"], store["at"].strip(), added[1], declared[0], (store.start("name"), store.end()))
-
-
-def _plain_ends(loop: Loop) -> bool:
-    """Whether a loop begins and ends at values, which nothing is done for, and ends nowhere else."""
-    calls = set(re.findall(r"\b([A-Za-z_]\w*)\s*\(", f"{loop.start} {loop.end}"))
-    ends = re.search(rf"&&|\|\||[?=<>]|\b{loop.name}\b", loop.end)
-    return calls <= _CALLS and ends is None and not re.search(r"\+\+|--|=(?!=)", loop.start + loop.end)
 
 
 def _whole(code: str, loop: Loop, opening: int) -> bool:
