@@ -110,8 +110,9 @@ def ring(asked: Asked) -> list[Fix]:
             return f"{match['prior'] or match['asm']}{n}"
 
         apart = _apart(code, copy.loop, body, barriers)
-        edits = changed(places(setting, [wait]), lambda text: _WAIT.sub(one, text, count=1))
-        if not edits or leave <= copy.left:
+        where = places(setting, [wait])
+        edits = changed(where, lambda text: _WAIT.sub(one, text, count=1))
+        if any(len(_WAIT.findall(p.text)) != 1 for p in where) or not edits or leave <= copy.left:
             continue
         return [
             Fix(
