@@ -107,7 +107,6 @@ def test_counts_and_sums_of_other_texts() -> None:
         ("c = row + 1", "c = found"),
         ("c = row + 1", "c = row++"),
         ("c < m", "c < m && p[c].x > 0"),  # each part would come to an end of its own
-        ("c < m", "c <= m"),
         ("&out[row]", "&out[row * gridDim.y]"),
     ],
 )

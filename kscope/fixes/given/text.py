@@ -4,7 +4,7 @@ edits that spans of that text come to."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -31,7 +31,7 @@ _INDEX = re.compile(r"^blockIdx\.x\*(?P<per>[\w.]+)\+threadIdx\.x$|^threadIdx\.x
 _WARPS = re.compile(r"^blockIdx\.x\*(?P<per>\w+)\+threadIdx\.x/32$")
 _LOOP = re.compile(
     r"\bfor\s*\(\s*(?P<type>[A-Za-z_][\w ]*?)\s+(?P<name>\w+)\s*=\s*(?P<start>[^;,]+);"
-    r"\s*(?P=name)\s*<(?![<=])\s*(?P<end>[^;]+);"
+    r"\s*(?P=name)\s*<(?!<)(?P<with>=?)\s*(?P<end>[^;]+);"
     r"\s*(?=[^;{}]*(?:\+\+|\+=))",
     re.ASCII,
 )
@@ -51,7 +51,8 @@ class Text(Struct, frozen=True):
 
 
 class Loop(Struct, frozen=True):
-    """`for (type name = start; name < end; step)`. `span`: of the head; `body`: of the statement that follows."""
+    """`for (type name = start; name < end; step)`. `span`: of the head; `body`: of the statement that follows. Of
+    `name <= last` the end is one more."""
 
     kind: str
     name: str
@@ -178,15 +179,11 @@ def loops(code: str) -> list[Loop]:
         if end is not None:
             head = (match.start(), close + 1)
             kind, name, first, last = (match[part].strip() for part in ("type", "name", "start", "end"))
+            if match["with"]:  # as far as the next number; of what is none a text that compiles nowhere
+                plainly, one = re.search(r"[&|^?=<>,]", last) is None, re.fullmatch(r"[\w.]+", last) is not None
+                last = (f"{last} + 1" if one else f"({last}) + 1") if plainly else f"= {last}"
             out.append(Loop(kind, name, first, last, step, head, (start, end)))
     return out
-
-
-def plain_ends(loop: Loop, pure: Collection[str]) -> bool:
-    """Whether a loop begins and ends at values, which nothing is done for, and ends nowhere else."""
-    calls = set(re.findall(r"\b([A-Za-z_]\w*)\s*\(", f"{loop.start} {loop.end}"))
-    ends = re.search(rf"[&|^?=<>,]|\b{loop.name}\b", loop.end)
-    return calls <= set(pure) and ends is None and not re.search(r"\+\+|--|=(?!=)", loop.start + loop.end)
 
 
 def statement_end(code: str, at: int) -> int | None:

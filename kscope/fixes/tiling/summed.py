@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from kscope.fixes.atomics.reading import Kernel, returning, uniform
+from kscope.fixes.atomics.reading import Kernel, plain_ends, returning, uniform
 from kscope.fixes.given.called import functions
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Loop, blanked, loops, plain_ends
+from kscope.fixes.given.text import Loop, blanked, loops
 from kscope.fixes.tiling.hidden import hides_places
 
 COUNTERS = ("int", "unsigned", "size_t", "long long")

@@ -8,10 +8,10 @@ import re
 from msgspec import Struct
 
 from kscope.features.sass.slices import pointer
-from kscope.fixes.atomics.reading import one_each
+from kscope.fixes.atomics.reading import one_each, plain_ends
 from kscope.fixes.given.conditions import WRITES, proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Loop, Span, asked_here, hidden, kernel_text, loops, plain_ends, spans_edited
+from kscope.fixes.given.text import Loop, Span, asked_here, hidden, kernel_text, loops, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 MOST = 32  # parts of a sum: blocks that find nothing to do cost, too (judged)
