@@ -204,6 +204,7 @@ def test_rounds_that_may_need_each_other_do_not(was: str, becomes: str) -> None:
 PRODUCT = """def f(a, b, c, K, BK: tl.constexpr):
     rk = tl.arange(0, BK)
     pa, pb = a + rk, b + rk
+    acc = tl.zeros((16, 16), dtype=tl.float32)
     for _ in range(0, K, BK):
         acc += tl.dot(tl.load(pa), tl.load(pb))
     tl.store(pc, acc)

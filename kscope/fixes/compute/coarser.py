@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import not_written, proved, reads
+from kscope.fixes.given.effects import names_changed
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import constants, split_declarators
 from kscope.fixes.given.text import Loop, Text, asked_here, hidden, kernel_text, loops, shape
 from kscope.fixes.packed.ends import End, ended
-from kscope.fixes.pipeline.effects import names_changed
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 TIMES = (8, 4, 2)  # blocks that become one: as many results of each kind in registers (judged)

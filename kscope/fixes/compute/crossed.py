@@ -181,15 +181,15 @@ def crossed(code: str) -> Crossed | None:
     right = y[1] == loop.name and out.groups() == (i, m, j) and plain(loop.end) == d and len({a, b, c}) == 3
     rows, columns, kind = _place(i, code, "/"), _place(j, code, "%"), first["kind"]
     typed = _typed(code[:opening], kind, (a, b, c), (d, m)) and _fixed(first["is"], code[opening:])
-    if not right or not typed or rows is None or columns is None or not _alone(code, loop, opening, s):
+    if not right or not typed or rows is None or columns is None:
         return None
     return Crossed(a, b, c, d, m, first["is"], step, rows, columns, kind)
 
 
-def _alone(code: str, loop: Loop, opening: int, s: str) -> bool:
+def _alone(code: str, loop: Loop, s: str) -> bool:
     """Whether a kernel is declarations of numbers, the loop, and the store: it changes no sum that is there, and stores
     nothing else."""
-    before = re.sub(r"#\s*pragma\s+unroll[^\n]*", "", code[opening + 1 : loop.span[0]])
+    before = re.sub(r"#\s*pragma\s+unroll[^\n]*", "", code[code.find("{") + 1 : loop.span[0]])
     tail = code[loop.body[1] : code.rfind("}")]
     declared = [p for p in before.split(";") if p.strip()]
     numbers = re.compile(rf"\s*(?:const\s+)?(?:{_KINDS}|size_t|long long)\s+\w+\s*=(?!=)[^;\[]*", re.S)
@@ -219,7 +219,7 @@ def _step(code: str, loop: Loop, s: str) -> tuple[str, tuple[str, str], tuple[st
     body = code[slice(*loop.body)].strip()
     body = body[1:-1].strip() if body.startswith("{") else body
     uses = list(_USE.finditer(body))
-    if body.count(";") != 1 or len(uses) != 2 or uses[0][1] == uses[1][1]:
+    if body.count(";") != 1 or [len(uses), len({u[1] for u in uses}), _alone(code, loop, s)] != [2, 2, True]:
         return None
     if {*re.findall(r"\b[uvs]\b", _USE.sub("", body))} - {s}:
         return None  # the kernel's own

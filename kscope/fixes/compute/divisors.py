@@ -44,7 +44,7 @@ def fixes(asked: Asked) -> list[Fix]:
     around, body, edits = _around(body, set(known))
     divisors = sorted({n for p in body for n in _divisors(p.text) if n in known})
     kinds = {known[n] for n in divisors}
-    if len(kinds) > 1 or _changes(body, divisors) or (divisors and _others(body, divisors, *kinds)):
+    if len(kinds) > 1 or _others(body, divisors, *kinds):
         return []
     if not divisors:
         gone = Proof(what="remainders of neighbours", before=len(around), after=0, how="a comparison for each")
@@ -72,9 +72,10 @@ def _changes(body: Sequence[Place], names: Sequence[str]) -> bool:
     return any(re.search(WRITES.replace("{x}", n), p.text) for p in body for n in names)
 
 
-def _others(body: Sequence[Place], names: Sequence[str], kind: str) -> bool:
-    """Whether something of another type may be divided by one of these, or one may be zero where it is asked for
-    that."""
+def _others(body: Sequence[Place], names: Sequence[str], kind: str = "") -> bool:
+    """Whether one of these changes, divides something of another type, or may be zero where it is asked for that."""
+    if not names or _changes(body, names):
+        return bool(names)
     text = "\n".join(blanked(p.text) for p in body)
     floats = set(re.findall(r"\b(?:float|double|half|__half)\s+(?:[^;(){}]*,\s*)?(\w+)\s*[=;,)]", text))
     value = rf"(?:\b(?:{'|'.join(sorted(floats)) or '-'})\b(?:\s*\[[^][]*\])?|\d\.\d*f?|\.\d+f?|\d[eE][-+]?\d+f?|"

@@ -41,7 +41,7 @@ def along(asked: Asked) -> list[Fix]:
     indent, sums, base, rows, columns, c = load.groups()
     tile = f"({rows} * {columns} + {c})[:, None] + tl.arange(0, {LANES})[None, :]"
     edits = [
-        Edit(file=place.file, line=head, was=lines[head - 1], becomes=f"{loop[1]}, {LANES}):"),
+        Edit(file=place.file, line=head, was=lines[head - 1], becomes=f"{loop}, {LANES}):"),
         Edit(
             file=place.file, line=place.number, was=place.text,
             becomes=f"{indent}{sums} += tl.sum(tl.load({base} + {tile}), 1)",
@@ -69,6 +69,22 @@ def along(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _columns(line: str, head: str, width: int) -> tuple[str, ...] | None:
+    """Parts of `sums += tl.load(base + rows * columns + c)`, and of the head of its loop over c. width: bytes of an
+    element: halves would be added up as halves."""
+    load = re.fullmatch(r"(\s*)(\w+) \+= tl\.load\((\w+) \+ (\w+) \* (\w+) \+ (\w+)\)", line)
+    loop = re.fullmatch(r"(\s*for (\w+) in range\(0, (\w+)\)):", head)
+    if load is None or loop is None or (loop[2], loop[3]) != (load[6], load[5]) or width < WORD:
+        return None
+    return (*load.groups(), loop[1])
+
+
+def _head(lines: Sequence[str], number: int) -> int:
+    """The line of the loop whose whole body is that line; else that line."""
+    alone, before = _indent(lines, number + 1) < _indent(lines, number), lines[max(0, number - 2) : number - 1]
+    return number - (alone and any(line.lstrip().startswith("for ") for line in before))
 
 
 def _indent(lines: Sequence[str], number: int) -> int:

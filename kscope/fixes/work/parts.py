@@ -116,14 +116,16 @@ def _found(code: str) -> _Sum | None:
         return None
     if pointed[1] != declared[0] or len(re.findall(rf"\b{store['name']}\b", code[opening:])) != 1:
         return None
-    if not _whole(code, loop, opening) or not plain_ends(loop, _CALLS) or "++" in added[2] or "--" in added[2]:
+    if not _whole(code, loop, opening) or re.search(r"\+\+|--", added[2]):
         return None
     return _Sum(loop, store["name"], store["at"].strip(), added[1], declared[0], (store.start("name"), store.end()))
 
 
 def _whole(code: str, loop: Loop, opening: int) -> bool:
-    """Whether every thread comes to the loop, and goes on behind it."""
+    """Whether every thread comes to the loop, and goes on behind it, where it ends at a number."""
     before = re.sub(r"[ \t]*#[^\n]*\n\s*$", "", code[opening + 1 : loop.span[0]]).rstrip()
+    if not plain_ends(loop, _CALLS):
+        return False
     return before[-1:] == ";" and "{" not in before and not re.search(r"\b(?:if|while|for|switch|goto)\b", before)
 
 
