@@ -39,3 +39,11 @@ def test_lines_that_ask_for_more(capture: Capture, was: str, becomes: str) -> No
 
 def test_programs_whose_number_has_a_name() -> None:
     assert told(*GATHER, (PLACE, "pid = tl.program_id(0)\n    offs = pid * BLOCK"))
+
+
+def test_a_column_of_rows_becomes_tiles() -> None:
+    (fix,) = told(*DOWN)
+    assert [e.becomes.strip() for e in fix.edits] == [
+        "for c in range(0, cols, 32):",
+        "acc += tl.sum(tl.load(x + (rows * cols + c)[:, None] + tl.arange(0, 32)[None, :]), 1)",
+    ]

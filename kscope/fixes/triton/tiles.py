@@ -30,15 +30,11 @@ def along(asked: Asked) -> list[Fix]:
         return []
     (place,) = found
     lines = setting.lines(place.file)
-    load = re.fullmatch(r"(\s*)(\w+) \+= tl\.load\((\w+) \+ (\w+) \* (\w+) \+ (\w+)\)", place.text)
-    head = next((n for n in range(place.number - 1, 0, -1) if lines[n - 1].lstrip().startswith("for ")), 0)
-    loop = re.fullmatch(r"(\s*for (\w+) in range\(0, (\w+))\):", lines[head - 1]) if head else None
-    if load is None or loop is None or loop[2] != load[6] or loop[3] != load[5]:
+    head, width = _head(lines, place.number), code.classes[loads[0]].bytes
+    read = _columns(place.text, lines[head - 1], width)
+    if read is None:
         return []
-    width = code.classes[loads[0]].bytes
-    if head != place.number - 1 or width < WORD or _indent(lines, place.number + 1) >= _indent(lines, place.number):
-        return []  # another statement of a round; halves would be added up as halves
-    indent, sums, base, rows, columns, c = load.groups()
+    indent, sums, base, rows, columns, c, loop = read
     tile = f"({rows} * {columns} + {c})[:, None] + tl.arange(0, {LANES})[None, :]"
     edits = [
         Edit(file=place.file, line=head, was=lines[head - 1], becomes=f"{loop}, {LANES}):"),
@@ -75,7 +71,7 @@ def _columns(line: str, head: str, width: int) -> tuple[str, ...] | None:
     """Parts of `sums += tl.load(base + rows * columns + c)`, and of the head of its loop over c. width: bytes of an
     element: halves would be added up as halves."""
     load = re.fullmatch(r"(\s*)(\w+) \+= tl\.load\((\w+) \+ (\w+) \* (\w+) \+ (\w+)\)", line)
-    loop = re.fullmatch(r"(\s*for (\w+) in range\(0, (\w+)\)):", head)
+    loop = re.fullmatch(r"(\s*for (\w+) in range\(0, (\w+))\):", head)
     if load is None or loop is None or (loop[2], loop[3]) != (load[6], load[5]) or width < WORD:
         return None
     return (*load.groups(), loop[1])
