@@ -335,3 +335,26 @@ def test_a_pointer_that_gets_its_place_later() -> None:
     assert made["y"].tolist() == [1, 2, 3, 4, 5, 6, 0, 0]
     with pytest.raises(Unplayable):
         play("{ const int* p; if (threadIdx.x > 8) p = x; y[threadIdx.x] = *p; }", (1, 1), (4, 1), made, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("y[i] = (x[i] < 3) + (x[i] < 2);", [2, 1, 0, 0]),
+        ("int f = x[i] < 3; f = f + (x[i] < 2); y[i] = f - (x[i] > 3);", [2, 1, 0, -1]),
+        ("bool b = x[i] & 3; y[i] = b + b;", [2, 2, 2, 0]),
+        ("y[i] = ~(x[i] > 2) - -(x[i] > 3);", [-1, -1, -2, -1]),
+    ],
+)
+def test_comparisons_are_numbers(text: str, left: list[int]) -> None:
+    y = np.zeros(4, dtype=np.int64)
+    memory = {"x": np.arange(1, 5), "y": y}
+    play(f"{{ int i = threadIdx.x; {text} }}", (1, 1), (4, 1), memory, {})
+    assert y.tolist() == left
+
+
+def test_whole_numbers_hold_no_fractions() -> None:
+    memory = {"x": np.array([1.0, 2, 3, -5]), "y": np.zeros(4)}
+    body = "{ int i = threadIdx.x; int k = x[i] * 0.5f; y[i] = k; }"
+    play(body, (1, 1), (4, 1), memory, {}, Rules("real", kinds={"x": "float", "y": "float"}))
+    assert memory["y"].tolist() == [0, 1, 1, -2]

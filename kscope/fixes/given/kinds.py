@@ -16,6 +16,7 @@ MADE = {f"make_{name}": count for name, count in VECTORS.items()}
 BYTES = {"double": 8, "long": 8, "size_t": 8, "short": 2, "char": 1, "bool": 1, "int64_t": 8, "uint64_t": 8,
          **dict.fromkeys((*HALVES, *PAIRS), 2)}  # else 4  # fmt: skip
 FLOATS = ("float", "double", *HALVES)
+WHOLE = ("int", "unsigned", "long", "short", "char", "size_t", "uint", "int32_t", "uint32_t", "int64_t", "uint64_t")
 ATOMICS = {"atomicAdd": "add", "atomicMin": "minimum", "atomicMax": "maximum"}
 CARRIERS = ("unsigned", "int", "uint", "uint32_t", "int32_t", "uint2", "int2", "uint4", "int4")
 """Types that hold halves by the way."""
@@ -108,6 +109,19 @@ def chosen(mask: Any, new: Values, old: Values) -> Values:
 
 def as_float(value: Values) -> Values:
     return value if isinstance(value, (Vector, Pointer)) else value * 1.0
+
+
+def as_kind(value: Values, kind: str, *, real: bool) -> Values:
+    """What a variable of a type has of a value: fractions are cut off, and of a truth there is one. real: whether
+    fractions are played."""
+    if isinstance(value, (Vector, Pointer)) or kind == "auto":
+        return value
+    if kind == "bool":
+        return np.asarray(value) != 0
+    if real and kind.startswith(FLOATS):
+        return as_float(value)
+    whole = real and np.asarray(value).dtype.kind == "f" and kind.split(" ")[-1] in WHOLE
+    return np.trunc(value).astype(np.int64) if whole else value
 
 
 def fits(value: Values, kind: str) -> bool:

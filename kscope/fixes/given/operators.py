@@ -6,7 +6,7 @@ from kscope.fixes.given.functions import packed
 from kscope.fixes.given.grammar import Node
 from kscope.fixes.given.kinds import Pointer, Values, Vector
 from kscope.fixes.given.places import Places
-from kscope.fixes.given.whole_numbers import combined
+from kscope.fixes.given.whole_numbers import combined, counted
 from kscope.model.lazily import np
 
 
@@ -16,7 +16,7 @@ class Operators(Places):
     def _of_unary(self, node: Node) -> Values:
         one = self.value(node[2])
         known = {"!": lambda v: np.asarray(v) == 0, "-": lambda v: -v, "~": lambda v: ~v, "+": lambda v: v}
-        return known[node[1]](one)
+        return known[node[1]](one if node[1] == "!" else counted(one))
 
     def _of_binary(self, node: Node) -> Values:
         _, op, left, right = node

@@ -16,7 +16,7 @@ from kscope.fixes.given.kinds import (
     Reference,
     Values,
     Vector,
-    as_float,
+    as_kind,
     carried,
     fits,
     unset,
@@ -103,7 +103,7 @@ class Places:
             raise Unplayable("a value of another type")
         if star and kind != "auto" and (first.width, first.size) not in ((width, size), carried(kind)[:2]):
             raise Unplayable("a pointer of another type")
-        return as_float(first) if self.real and kind.startswith(FLOATS) and not star else first
+        return first if star else as_kind(first, kind, real=self.real)
 
     def kept(self, name: str, kind: str, value: Node | None) -> None:
         """A variable whose address is taken: it lies in an array of its own, in which it is two-byte numbers where it

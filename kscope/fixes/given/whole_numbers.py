@@ -23,10 +23,17 @@ def combined(op: str, a: Any, b: Any) -> Any:
         return a // b if op == "/" else a % b
     if op in ("<<", ">>") and not np.all((np.asarray(b) >= 0) & (np.asarray(b) < LONGEST)):
         raise Unplayable("a long shift")
+    if op in "+-*":
+        a, b = counted(a), counted(b)
     made = _OPERATIONS[op](a, b)
     if isinstance(made, int) and abs(made) > LARGEST:
         raise Unplayable("a large number")
     return made
+
+
+def counted(value: Any) -> Any:
+    """What a comparison gives, as the number that it is in C: two that hold are 2."""
+    return value.astype(np.int64) if getattr(value, "dtype", None) == np.bool_ else value
 
 
 _OPERATIONS: dict[str, Any] = {
