@@ -344,6 +344,7 @@ def test_a_pointer_that_gets_its_place_later() -> None:
         ("int f = x[i] < 3; f = f + (x[i] < 2); y[i] = f - (x[i] > 3);", [2, 1, 0, -1]),
         ("bool b = x[i] & 3; y[i] = b + b;", [2, 2, 2, 0]),
         ("y[i] = ~(x[i] > 2) - -(x[i] > 3);", [-1, -1, -2, -1]),
+        ("y[i] = (unsigned)(i - 2) < 3;", [0, 0, 1, 1]),
     ],
 )
 def test_comparisons_are_numbers(text: str, left: list[int]) -> None:

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from kscope.features.sass.cfg import Cfg
 from kscope.fixes.given.text import Text, asked_here, plain
-from kscope.fixes.work import all_lanes, dealt, fences, halved, launch, longer, parts, passes
+from kscope.fixes.work import all_lanes, dealt, fences, halved, launch, longer, parts, passes, waits
 from tests.fixes.test_shared_out import ONE_LANE, SUM
 from tests.support.altered import told
 
@@ -204,3 +205,10 @@ def test_functions_that_ask_how_many_blocks_there_are(at: int, line: int, own: b
     instruction = SimpleNamespace(operands=[word], file="k.cu", line=line)
     code = SimpleNamespace(program=SimpleNamespace(sm=90, instructions=[instruction]))
     assert asked_here(code, Text("k.cu", 1, "a\n" * 9), "SR_CTAID") is own  # type: ignore[arg-type]
+
+
+def test_waits_for_groups_that_some_rounds_do_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    ring = ("mma_ring.wait_all", "LAT307", waits.ring)
+    assert told(*ring)
+    monkeypatch.setattr(Cfg, "every_round", lambda cfg, loop, index: False)
+    assert not told(*ring)

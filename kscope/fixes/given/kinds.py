@@ -17,6 +17,7 @@ BYTES = {"double": 8, "long": 8, "size_t": 8, "short": 2, "char": 1, "bool": 1, 
          **dict.fromkeys((*HALVES, *PAIRS), 2)}  # else 4  # fmt: skip
 FLOATS = ("float", "double", *HALVES)
 WHOLE = ("int", "unsigned", "long", "short", "char", "size_t", "uint", "int32_t", "uint32_t", "int64_t", "uint64_t")
+UNSIGNED = ("unsigned", "unsigned int", "uint", "uint32_t")
 ATOMICS = {"atomicAdd": "add", "atomicMin": "minimum", "atomicMax": "maximum"}
 CARRIERS = ("unsigned", "int", "uint", "uint32_t", "int32_t", "uint2", "int2", "uint4", "int4")
 """Types that hold halves by the way."""

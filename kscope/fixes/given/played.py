@@ -13,12 +13,13 @@ from kscope.fixes.given.functions import addressed, result_of
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.kinds import (
     ATOMICS,
-    FLOATS,
+    UNSIGNED,
     Pointer,
     Reference,
     Values,
     Vector,
     as_float,
+    as_kind,
     chosen,
     part,
     with_part,
@@ -201,10 +202,9 @@ class Threads(Leaving, Operators):
         if isinstance(value, Pointer) != bool(stars) or stars > 1 or isinstance(value, Vector):
             raise Unplayable("a pointer as a number")
         if not stars:
-            if self.real and kind.startswith(FLOATS):
-                return as_float(value)
-            whole = self.real and np.asarray(value).dtype.kind == "f"
-            return np.trunc(value).astype(np.int64) if whole else value
+            value = as_kind(value, kind, real=self.real)
+            below = kind in UNSIGNED and np.any(np.asarray(value) < 0)
+            return np.where(np.asarray(value) < 0, value + 2**32, value) if below else value
         return self.recast(value, kind)
 
     def _of_name(self, node: Node) -> Values:
