@@ -105,6 +105,9 @@ def test_counts_and_sums_of_other_texts() -> None:
         ("float2 a = p[row];", "float2 a = p[row + blockIdx.y];"),
         ("float2 a = p[row];", "float2 a = p[row]; if (a.x > 0) { a.x = 0; }"),
         ("c = row + 1", "c = found"),
+        ("c = row + 1", "c = row++"),
+        ("c < m", "c < m && p[c].x > 0"),  # each part would come to an end of its own
+        ("&out[row]", "&out[row * gridDim.y]"),
     ],
 )
 def test_texts_that_are_left(was: str, becomes: str) -> None:

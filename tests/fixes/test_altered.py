@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from kscope.fixes.given.setting import Asked
 from kscope.fixes.local import unrolled
 from kscope.fixes.memory import aggregate, blocked, lane_mapping, records, rows, staged
 from kscope.fixes.work import elected, grid, several, shuffles
-from kscope.model.contract.fixes import Fix
-from tests.support.altered import told
+from tests.support.altered import Capture, told
 
-Capture = tuple[str, str, Callable[[Asked], list[Fix]]]
 ADDED = "atomicAdd(&out[key[i] & 63], val[i]);"
 COUNTED = ("groupby_f64.global", "MEM109", aggregate.fixes)
 

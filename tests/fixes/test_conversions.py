@@ -62,3 +62,8 @@ def test_the_mask_is_run_for_every_shift() -> None:
         word, by = made.getrandbits(32), made.randrange(APART)
         both = (word >> by) & 0x000F000F
         assert (both & 0xFFFF, both >> 16) == (word >> by & 15, word >> by + 16 & 15)
+
+
+@pytest.mark.parametrize("value", ["(a | b & 15)", "(a) + (b & 15)", "(a ? b : c & 3)", "(a ^ b & 15)"])
+def test_a_mask_of_a_part_bounds_nothing(value: str) -> None:
+    assert _small(Call(0, 0, (value,))) is None

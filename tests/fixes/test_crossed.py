@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from kscope.fixes.compute import crossed
+from kscope.fixes.compute import crossed, product
+from tests.support.altered import told
 
 CODE = """__global__ void f(const float* __restrict__ a, const float* b, float* y, int m, int d) {
   int j = blockIdx.x * 32 + threadIdx.x % 32, i = blockIdx.y * 8 + threadIdx.x / 32; float s = 1e30f;
@@ -80,3 +81,41 @@ def test_square_products_are_told_once() -> None:
     text = CODE.replace(was, "s += a[i * d + k] * b[k * d + j]")
     one = crossed.crossed(text.replace("i * m + j", "i * d + j"))
     assert one is not None and one.product
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("  y[(size_t)i", "  s = sqrtf(s);\n  y[(size_t)i"),
+        ("  y[(size_t)i", "  s *= 3; y[(size_t)i"),
+        ("] = s;", "] = s; y[3] += s;"),
+        ("] = s;", "] = s; y[i] = s * 2;"),
+        ("float s = 1e30f;", "float s = 1e30f; y[i] = 3;"),
+        ("float s = 1e30f;", "float s = 1e30f; s -= 3;"),
+        ("float s = 1e30f;", "float s = 1e30f; put(j);"),
+    ],
+)
+def test_kernels_that_do_more(was: str, becomes: str) -> None:
+    assert was in CODE and crossed.crossed(CODE) is not None
+    assert crossed.crossed(CODE.replace(was, becomes)) is None
+
+
+FLOATS = ("gemm_f32.naive", "MEM112", product.fixes)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("float sum = 0", "double sum = 0"),
+        ("float sum = 0", "int sum = 0"),
+        ("float sum = 0", "float sum = A[0]"),
+        ("sum += A[(size_t)row * N + k] *", "sum += (int)A[(size_t)row * N + k] *"),
+        ("sum += A[(size_t)row * N + k] *", "sum += floorf(A[(size_t)row * N + k]) *"),
+        ("= sum;", "= (int)sum;"),
+        ("= sum;", "= fmaxf(sum, 0);"),
+        ("= sum;", "= sum; C[0] = 3;"),
+        ("k < N; k++", "k <= row; k++"),
+    ],
+)
+def test_products_that_are_no_plain_ones(was: str, becomes: str) -> None:
+    assert told(*FLOATS) and not told(*FLOATS, (was, becomes))

@@ -81,6 +81,11 @@ def test_a_loop_that_goes_on_at_its_end() -> None:
     assert "    i += gridDim.z * blockDim.x;" in new
 
 
+@pytest.mark.parametrize("end", ["i < n && mine[i] < 1000", "i < n && i < far(i)", "i < n || i < 3"])
+def test_a_loop_that_may_end_at_what_it_finds(end: str) -> None:
+    assert shared(TURNS.replace("i < n)", f"{end})"), axis="z", grid=(1, 8, 1)) == []
+
+
 @pytest.mark.parametrize(
     ("was", "new"),
     [

@@ -354,3 +354,25 @@ def test_tests_are_numbers_and_literals_have_their_base() -> None:
         memory = {"x": np.array([3, 1, 0, 2]), "y": np.zeros(16, dtype=np.int64)}
         play(text, (1, 1), (4, 1), memory, {}, Rules(literals=literals))
         assert memory["y"].reshape(4, 4).tolist() == [[2, 1, 0, 2], [-3, -2, -1, -2], [4, 3, 0, 4], [24] * 4]
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("y[i] = (x[i] < 3) + (x[i] < 2);", [2, 1, 0, 0]),
+        ("int f = x[i] < 3; f = f + (x[i] < 2); y[i] = f - (x[i] > 3);", [2, 1, 0, -1]),
+        ("bool b = x[i] & 3; y[i] = b + b;", [2, 2, 2, 0]),
+        ("y[i] = ~(x[i] > 2) - -(x[i] > 3);", [-1, -1, -2, -1]),
+        ("y[i] = (unsigned)(i - 2) < 3;", [0, 0, 1, 1]),
+    ],
+)
+def test_comparisons_are_numbers(text: str, left: list[int]) -> None:
+    y = np.zeros(4, dtype=np.int64)
+    memory = {"x": np.arange(1, 5), "y": y}
+    play(f"{{ int i = threadIdx.x; {text} }}", (1, 1), (4, 1), memory, {})
+    assert y.tolist() == left
+
+
+def test_whole_numbers_hold_no_fractions() -> None:
+    memory = {"x": np.array([1.0, 2, 3, -5]), "y": np.zeros(4)}
+    body = "{ int i = threadIdx.x; int k = x[i] * 0.5f; y[i] = k; }"
+    play(body, (1, 1), (4, 1), memory, {}, Rules("real", kinds={"x": "float", "y": "float"}))
+    assert memory["y"].tolist() == [0, 1, 1, -2]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kscope.fixes.atomics.effects import touched
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.text import Text, loops
 from kscope.fixes.pipeline import ring
-from kscope.fixes.pipeline.effects import touched
 from kscope.fixes.pipeline.places import place
 from kscope.fixes.pipeline.rounds import Given, Round, given, live, numbers, read, tiles
 from tests.support.with_sources import changes

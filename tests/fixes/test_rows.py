@@ -16,7 +16,9 @@ from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.rows import lanes, warps
 from kscope.fixes.rows.compared import arrayed
 from kscope.fixes.rows.function import function
+from kscope.fixes.rows.inlined import callees, joined_by
 from kscope.fixes.rows.parts import in_parts
+from kscope.fixes.rows.syntax import tree
 from kscope.model.contract.fixes import Fix
 from tests.support.with_sources import changes, diagnosed
 from tools.fixes_built import lines_of
@@ -287,3 +289,22 @@ def test_lanes_that_wait_for_each_other_race_no_more(first: str, each: str, widt
         assert right and (y[:width] == sum(range(32))).all()
     except Unplayable:
         assert not right
+
+
+MOST = """__device__ float most(float v, float* w) {
+  for (int d = 16; d; d >>= 1) v = fmaxf(v, __shfl_xor_sync(~0u, v, d));
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) w[threadIdx.x / 32] = v;
+  __syncthreads();
+  v = threadIdx.x % 32 < blockDim.x / 32 ? w[threadIdx.x % 32] : -1e30f;
+  for (int d = 16; d; d >>= 1) v = fmaxf(v, __shfl_xor_sync(~0u, v, d));
+  return v;
+}"""
+
+
+@pytest.mark.parametrize(("filled", "how"), [("-1000", "fmaxf"), ("w[0]", "fmaxf"), ("0", "")])
+def test_what_stands_for_threads_that_are_not_there(filled: str, how: str) -> None:
+    body = tree("{ m = most(x, s); }")
+    assert body is not None
+    known = callees(MOST.replace("-1e30f", filled).split("\n"), body)
+    assert joined_by(known, "most", [("name", "x"), ("name", "s")], 0, {"s": 32}, 256) == how

@@ -148,7 +148,8 @@ def test_products_are_square_and_row_by_row() -> None:
     def n(text: str) -> str | None:
         one, out = product._SUM.search(text), product._STORE.search(text[text.index(";") + 1 :])
         assert one is not None and out is not None
-        found = product._square(one, out)
+        places = "int y = blockIdx.y * 32 + threadIdx.y, x = blockIdx.x * 32 + threadIdx.x;"
+        found = product._square(places + text, one, out)
         return found[2] if found is not None else None
 
     assert n("s += A[(size_t)y * n + k] * B[(size_t)k * n + x]; C[y * n + x] = s;") == "n"
@@ -203,6 +204,7 @@ def test_rounds_that_may_need_each_other_do_not(was: str, becomes: str) -> None:
 PRODUCT = """def f(a, b, c, K, BK: tl.constexpr):
     rk = tl.arange(0, BK)
     pa, pb = a + rk, b + rk
+    acc = tl.zeros((16, 16), dtype=tl.float32)
     for _ in range(0, K, BK):
         acc += tl.dot(tl.load(pa), tl.load(pb))
     tl.store(pc, acc)

@@ -24,6 +24,18 @@ def test_a_loop_over_the_grid_is_told_from_others() -> None:
 
 
 @pytest.mark.parametrize(
+    ("test", "end"),
+    [
+        ("i < n", "n"), ("i <= n", "n + 1"), ("i <= 2 * n", "(2 * n) + 1"), ("i <= n - 1", "(n - 1) + 1"),
+        ("i <= n && x[i]", "= n && x[i]"),
+    ],
+)  # fmt: skip
+def test_ends_of_loops(test: str, end: str) -> None:
+    (one,) = text.loops(f"for (int i = 0; {test}; i++) f(i);")
+    assert one.end == end
+
+
+@pytest.mark.parametrize(
     ("code", "end"),
     [
         ("a = b; c", "a = b;"),

@@ -6,8 +6,10 @@ import re
 
 import pytest
 
+from kscope.fixes.compute import divisors
 from kscope.fixes.compute.wrapped import wraps
 from kscope.fixes.given.text import plain
+from tests.support.altered import told
 from tests.support.with_sources import changes
 
 HEAD = "__global__ void k(const float* a, float* out, int w, int h) {\n"
@@ -84,3 +86,23 @@ def test_what_may_be_negative_is_for_the_reader_to_check() -> None:
 
 def test_a_member_is_no_name_that_the_text_defines() -> None:
     assert plain("blockIdx.y * 4", "int y = i / n;") == "blockIdx.y*4"
+
+
+DIVISION = ("int_division.slow", "CMP205", divisors.fixes)
+FIRST = "int x = j % w"
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        (FIRST, f"float q = 1.0f / w; {FIRST}"),  # a divider of integers
+        (FIRST, f"float q = (float)j / w; {FIRST}"),
+        (FIRST, f"--w; {FIRST}"),
+        (FIRST, f"w >>= 1; {FIRST}"),
+        (FIRST, "int x = w ? j % w : 0"),  # the host would divide by it
+        (FIRST, "int x = threadIdx.x % w"),  # two ways to divide: neither is taken
+        ("int j = i", "unsigned j = i"),
+    ],
+)
+def test_divisors_of_something_else(was: str, becomes: str) -> None:
+    assert told(*DIVISION) and not told(*DIVISION, (was, becomes))

@@ -12,6 +12,9 @@ from kscope.model.contract.analysis import Fix
 from tests.support.with_sources import ABOVE, BELOW, diagnosed
 from tools.fixes_measures import facts
 
+Capture = tuple[str, str, Callable[[Asked], list[Fix]]]
+"""A case, a rule that has found something in it, and a maker."""
+
 
 def told(case: str, code: str, make: Callable[[Asked], list[Fix]], *swaps: tuple[str, str]) -> list[Fix]:
     """What a maker prints for the finding of a rule, refusals apart. swaps: (text, what stands there instead), each

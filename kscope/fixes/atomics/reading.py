@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
-from kscope.fixes.given.rewrite import PURE, calls_of
+from kscope.fixes.given.rewrite import PURE, calls_of, macros_of
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import constants, split_declarators
-from kscope.fixes.given.text import Text, closing, index_of, kernel_text, macros_of, statement_end
+from kscope.fixes.given.text import Loop, Text, closing, index_of, kernel_text, statement_end
 
 MODIFIED = r"\s*(?:[-+*/%&|^]?=(?!=)|<<=|>>=|\+\+|--)"
 _DIMENSION = re.compile(r"\b(?:blockIdx|gridDim|blockDim)\s*\.\s*[xyz]\b")
@@ -102,6 +102,13 @@ def statements(code: str, start: int, end: int) -> list[tuple[int, int]] | None:
             return None
         out.append((at, stop))
         at = stop
+
+
+def plain_ends(loop: Loop, pure: Collection[str]) -> bool:
+    """Whether a loop begins and ends at values, which nothing is done for, and ends nowhere else."""
+    calls = set(re.findall(r"\b([A-Za-z_]\w*)\s*\(", f"{loop.start} {loop.end}"))
+    ends = re.search(rf"[&|^?=<>,]|\b{loop.name}\b", loop.end)
+    return calls <= set(pure) and ends is None and not re.search(r"\+\+|--|=(?!=)", loop.start + loop.end)
 
 
 def returning(kernel: Kernel) -> list[tuple[int, int, str]] | None:

@@ -5,16 +5,17 @@ bit."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from kscope.features.sass.columns import total
+from kscope.fixes.atomics.effects import names_changed
 from kscope.fixes.given.conditions import not_written, proved, reads
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import constants, split_declarators
-from kscope.fixes.given.text import Loop, Text, kernel_text, loops, shape
+from kscope.fixes.given.text import Loop, Text, asked_here, hidden, kernel_text, loops, shape
 from kscope.fixes.packed.ends import End, ended
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
@@ -28,7 +29,6 @@ _TYPES = (
 _DECLARED = re.compile(
     rf"(?P<const>const\s+)?(?P<type>{_TYPES})(?P<star>\s*\*)?\s+(?:__restrict__\s+)?(?P<rest>\w+\b.*)", re.S
 )
-_NAMED = re.compile(r"(?<![\w.\]>])(\w+)(?:\.\w+)?\s*(?:[-+*/|&^%]?=(?!=)|\+\+|--)")
 _FLOW = re.compile(
     r"\b(?:break|continue|return|goto|asm|while|switch|for|if|atomic\w*|__\w*sync\w*|__shared__)\b|[#{}?]|\[[^][]*\]\s*[-+*/|&^]?=(?!=)|[(,]\s*&\s*\w"
 )
@@ -71,7 +71,7 @@ class Coarse(Struct, frozen=True):
 def fixes(asked: Asked) -> list[Fix]:
     setting, code, launch = asked.setting, asked.setting.code, asked.setting.launch
     text, held = kernel_text(setting), asked.setting.occupancy()
-    one = coarse(text.code) if text is not None else None
+    one = coarse(text.code, _around(setting, text)) if text is not None and _own_lines(setting, text) else None
     if text is None or one is None or launch is None or held is None or not setting.sms:
         return []
     along = launch.grid["xyz".index(one.axis)]
@@ -115,7 +115,22 @@ def fixes(asked: Asked) -> list[Fix]:
     ]  # fmt: skip
 
 
-def coarse(code: str) -> Coarse | None:
+def _around(setting: Setting, text: Text) -> str:
+    """The file, and those that hold what the kernel calls."""
+    files = {ins.file for ins in setting.code.program.instructions if ins.file is not None} | {text.file}
+    return "\n".join(line for file in sorted(files) for line in setting.lines(file))
+
+
+def _own_lines(setting: Setting, text: Text) -> bool:
+    """Whether the kernel's own lines alone ask for blocks, and wait for the block's other threads."""
+    if hidden(text.code, setting.lines(text.file)) or not asked_here(setting.code, text, "CTAID"):
+        return False
+    last = text.first + text.code.count("\n")
+    barriers = [setting.code[i] for i in setting.code.where(lambda ins, op: "barrier" in op.kind)]
+    return all(ins.file == text.file and text.first <= (ins.line or 0) <= last for ins in barriers)
+
+
+def coarse(code: str, around: str = "") -> Coarse | None:
     """What becomes of a kernel of declarations, one loop without branches, and an end; None for any other, and where
     the rounds of different blocks have no load in common."""
     open_, close = code.find("{"), code.rfind("}")
@@ -128,22 +143,26 @@ def coarse(code: str) -> Coarse | None:
     rounds = _statements(body[1:-1] if body.startswith("{") else body)
     if head is None or rounds is None or _ENDS.search(tail) or _FLOW.search(" ; ".join([*head, *rounds])):
         return None
-    found = [c for axis in "xyz" if (c := _along(code, axis, loop, head, rounds, tail, (open_, close))) is not None]
+    parts = head, rounds, tail
+    altered = {one: names_changed(f"{one};", code, around) for one in [*_assigned(rounds), _loose(tail)]}
+    found = [c for axis in "xyz" if (c := _along(code, axis, loop, parts, (open_, close), altered)) is not None]
     return max(found, key=lambda one: one.loads[0], default=None)
 
 
 def _along(
-    code: str, axis: str, loop: Loop, head: Sequence[str], rounds: Sequence[str], tail: str, span: tuple[int, int]
+    code: str, axis: str, loop: Loop, parts: tuple[Sequence[str], Sequence[str], str], span: tuple[int, int],
+    altered: Mapping[str, set[str]],
 ) -> Coarse | None:  # fmt: skip
-    place = f"blockIdx.{axis}"
+    """altered: names that are given a value, by the round's statements and by the end."""
+    place, (head, rounds, tail) = f"blockIdx.{axis}", parts
     if place not in code[slice(*span)]:
         return None
-    changed = set(_NAMED.findall(" ; ".join(_assigned(rounds)) + ";" + _loose(tail)))
+    changed = set[str]().union(*altered.values())
     before = _values(head, place, changed, ())
     if before is None:
         return None
     own = [v.name for v in before if v.own]
-    inside = _round(rounds, place, own)
+    inside = _round(rounds, place, own, altered)
     if inside is None:
         return None
     mine = [v.name for v in inside if isinstance(v, Value)]
@@ -157,7 +176,9 @@ def _along(
     return one if one.loads[0] and any(isinstance(v, str) for v in inside) else None
 
 
-def _round(rounds: Sequence[str], place: str, own: Sequence[str]) -> list[Value | str] | None:
+def _round(
+    rounds: Sequence[str], place: str, own: Sequence[str], altered: Mapping[str, set[str]]
+) -> list[Value | str] | None:
     """What a round declares, and its other statements, which change nothing but what each block has of its own; None
     where one does."""
     inside: list[Value | str] = []
@@ -165,7 +186,7 @@ def _round(rounds: Sequence[str], place: str, own: Sequence[str]) -> list[Value 
         made = _values([statement], place, set(), [*own, *(v.name for v in inside if isinstance(v, Value) and v.own)])
         if made is not None:
             inside += made
-        elif set(_NAMED.findall(statement)) <= set(own):
+        elif altered[statement] <= set(own):
             inside.append(statement)
         else:
             return None

@@ -101,9 +101,21 @@ def _small(call: Call) -> tuple[str, int, int] | None:
     if match is None:
         return None
     mask, less = int(match["mask"], 0), evaluated(match["less"] or "0", {})
-    if not 0 < mask < HALF or less is None or mask + less >= HALF:
+    if not 0 < mask < HALF or less is None or mask + less >= HALF or _bound(match["inner"]):
         return None
     return f"{match['inner'].strip()} & {match['mask']}", mask, less
+
+
+def _bound(text: str) -> bool:
+    """Whether a mask behind a text is not of all of it: brackets that close what stands in front of it, or what binds
+    less."""
+    depth, bare = 0, ""
+    for c in re.sub(r"<<|>>", "+", text):
+        depth += (c in "([") - (c in ")]")
+        bare += c if depth == 0 else " "
+        if depth < 0:
+            return True
+    return depth != 0 or re.search(r"[|^?:,=<>]|&&|!=", bare) is not None
 
 
 def _together(first: tuple[str, int, int], second: tuple[str, int, int]) -> str | None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from kscope.fixes.given.conditions import not_written, proved, reads, shown
 from kscope.fixes.given.rewrite import calls_of
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import Loop, kernel_text, loops, plain
+from kscope.fixes.given.text import WRITES, Loop, kernel_text, loops, plain
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 if TYPE_CHECKING:
@@ -186,6 +186,18 @@ def crossed(code: str) -> Crossed | None:
     return Crossed(a, b, c, d, m, first["is"], step, rows, columns, kind)
 
 
+def _alone(code: str, loop: Loop, s: str) -> bool:
+    """Whether a kernel is declarations of numbers, the loop, and the store: it changes no sum that is there, and stores
+    nothing else."""
+    before = re.sub(r"#\s*pragma\s+unroll[^\n]*", "", code[code.find("{") + 1 : loop.span[0]])
+    tail = code[loop.body[1] : code.rfind("}")]
+    declared = [p for p in before.split(";") if p.strip()]
+    numbers = re.compile(rf"\s*(?:const\s+)?(?:{_KINDS}|size_t|long long)\s+\w+\s*=(?!=)[^;\[]*", re.S)
+    inside, everywhere = (len(re.findall(WRITES.replace("{x}", s), x)) for x in (code[slice(*loop.body)], code))
+    ends = tail.count(";") == 1 and before.strip()[-1:] == ";"
+    return everywhere == 1 + inside and ends and all(map(numbers.fullmatch, declared))
+
+
 def _typed(head: str, kind: str, arrays: Sequence[str], sizes: Sequence[str]) -> bool:
     """Whether parameters are arrays of a type, and ints."""
     same = all(re.search(rf"(?<!\w )\b{kind}\s*\*\s*(?:__restrict__\s+)?{n}\s*(?=[,)])|"
@@ -207,7 +219,7 @@ def _step(code: str, loop: Loop, s: str) -> tuple[str, tuple[str, str], tuple[st
     body = code[slice(*loop.body)].strip()
     body = body[1:-1].strip() if body.startswith("{") else body
     uses = list(_USE.finditer(body))
-    if body.count(";") != 1 or len(uses) != 2 or uses[0][1] == uses[1][1]:
+    if body.count(";") != 1 or [len(uses), len({u[1] for u in uses}), _alone(code, loop, s)] != [2, 2, True]:
         return None
     if {*re.findall(r"\b[uvs]\b", _USE.sub("", body))} - {s}:
         return None  # the kernel's own

@@ -19,7 +19,14 @@ from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 TYPES = ("long long", "unsigned", "unsigned int", "int64_t", "uint32_t", "int")
 LONG = ("long long", "int64_t")
-_PARAMETER = re.compile(rf"(?<![\w*&])(?:const\s+)?({'|'.join(TYPES)})\s+(\w+)\s*(?=[,)])", re.ASCII)
+SAME = {"unsigned int": "unsigned", "uint32_t": "unsigned", "int64_t": "long long", "short": "int", "int32_t": "int"}
+_PARAMETER = re.compile(
+    rf"(?<![\w*&])(?<!signed )(?<!short )(?<!long )(?:const\s+)?({'|'.join(TYPES)})\s+(\w+)\s*(?=[,)])", re.ASCII
+)
+_WHOLE = (
+    r"\b((?:unsigned\s+)?long\s+long|unsigned\s+int|unsigned|size_t|u?int(?:32|64)_t|long|short|int)\s+"
+    r"(?:[^;(){{}}]*,\s*)?{}\s*[=;,)]"
+)
 _PRODUCT = re.compile(r"([/%])\s*\(\s*(\w+(?:\s*\*\s*\w+)+)\s*\)", re.ASCII)
 EDGES = (1, 2, 3, 5, 7, 10, 641, 65535, 65536, 65537, (1 << 31) - 1, 1 << 31, (1 << 31) + 1, (1 << 32) - 1)
 
@@ -37,7 +44,7 @@ def fixes(asked: Asked) -> list[Fix]:
     around, body, edits = _around(body, set(known))
     divisors = sorted({n for p in body for n in _divisors(p.text) if n in known})
     kinds = {known[n] for n in divisors}
-    if len(kinds) > 1 or _changes(body, divisors):
+    if len(kinds) > 1 or _others(body, divisors, *kinds):
         return []
     if not divisors:
         gone = Proof(what="remainders of neighbours", before=len(around), after=0, how="a comparison for each")
@@ -62,7 +69,25 @@ def fixes(asked: Asked) -> list[Fix]:
 
 
 def _changes(body: Sequence[Place], names: Sequence[str]) -> bool:
-    return any(re.search(rf"\b{n}\s*[-+*/]?=[^=]", p.text) for p in body for n in names)
+    return any(re.search(WRITES.replace("{x}", n), p.text) for p in body for n in names)
+
+
+def _others(body: Sequence[Place], names: Sequence[str], kind: str = "") -> bool:
+    """Whether one of these changes, divides something of another type, or may be zero where it is asked for that."""
+    if not names or _changes(body, names):
+        return bool(names)
+    text = "\n".join(blanked(p.text) for p in body)
+    floats = set(re.findall(r"\b(?:float|double|half|__half)\s+(?:[^;(){}]*,\s*)?(\w+)\s*[=;,)]", text))
+    value = rf"(?:\b(?:{'|'.join(sorted(floats)) or '-'})\b(?:\s*\[[^][]*\])?|\d\.\d*f?|\.\d+f?|\d[eE][-+]?\d+f?|"
+    value += r"\(\s*(?:float|double)\s*\)\s*[\w.\[\]]+|\b[a-z]\w*f\s*\([^()]*\)|\b(?:float|double)\s*\([^()]*\))"
+    each = "|".join(names)
+    start = r"(?<![<>!=]=)(?<![<>!=]= )(?<![\w.<>+*/%-] )(?<![\w.<>+*/%-])"
+    asked = rf"{start}(?:{each})\s*(?:\?|&&|\|\||[=!]=\s*0\b|>\s*[01]\b)|(?:!\s*|\bif\s*\(\s*)(?:{each})\s*(?=[)&|?])"
+    divided = set(re.findall(rf"(?<![\w.])(\w+(?:\.[xyz])?)\s*[/%]\s*(?:{each})\b", text))
+    declared = {n: re.search(_WHOLE.format(re.escape(n)), text) for n in divided}
+    types = {m[1] for m in declared.values() if m is not None} | {"unsigned" for n in divided if "." in n}
+    other = {SAME.get(t, t) for t in types} - {SAME.get(kind, kind)}
+    return bool(other) or re.search(rf"{value}\s*/\s*(?:{each})\b|{asked}", text) is not None
 
 
 def _conditions(fitting: Sequence[int], checked: int, right: int) -> list[Condition]:

@@ -21,6 +21,12 @@ LARGEST, BLOCKS = 128, 16  # rows of the matrices that are played, and blocks: s
 DRAWN = 100  # numbers are drawn from -DRAWN to DRAWN
 _POINTER = re.compile(r"^(?P<const>const\s+)?float\s*\*\s*(?:__restrict__\s+)?(?P<name>\w+)$")
 
+_OTHER = re.compile(r"\b(?:double|long|short|char|u?int(?:8|16|64)_t|__half\w*|half\w*|__nv_\w+)\b")
+_WHOLE = re.compile(r"\b(?:unsigned\s+int|int|unsigned|u?int32_t|size_t)\s+([A-Za-z_][^;{}]*);")
+_CUT = re.compile(r"\b(?:(?:ceil|floor|l?l?rint|nearbyint|l?l?round|trunc|modf)f?|__float2\w+|__double2\w+)\s*\(")
+_INT = (r"\(\s*(?:unsigned\s+int|int|unsigned|u?int32_t|bool|size_t)\s*\)|\bstatic_cast\s*<[\w ]*>|"
+        r"\b(?:int|unsigned|bool)\s*\(")
+
 
 class Product(Struct, frozen=True):
     """Names of the factors, of what is written, of the number of rows; how many numbers came out right."""
@@ -66,7 +72,8 @@ def product(setting: Setting, text: Text, parameters: str) -> Product | None:
         return None
     name = size_named(text.code, [p for p in given if not _POINTER.match(p)], n, constants(setting.lines(text.file)))
     small = small_rows(launch, n)
-    if name is None or not small:
+    body = text.code[text.code.index("{") :]
+    if name is None or not small or not plain_values(body, "float", (factors[0], factors[1])):
         return None
     shape = (small * launch.grid[0] // n, small * launch.grid[1] // n), launch.block[:2]
     for a, b in (factors, factors[::-1]):
@@ -93,20 +100,41 @@ def size_named(code: str, others: list[str], n: int, known: dict[str, int]) -> s
     return found[0] if len(found) == 1 else None
 
 
+def plain_values(body: str, kind: str, arrays: tuple[str, str]) -> bool:
+    """Whether values are of the elements' type all the way: the play knows no other width, and nothing of fractions
+    that are cut off where a whole number takes them."""
+    outside = re.sub(r"\[[^][]*\]", "[]", body)
+    if _OTHER.search(outside) or (kind != "float" and re.search(r"\bfloat\d?\b", outside)):
+        return False
+    if kind != "float":
+        return True
+    floats = {*arrays, *(m for line in re.findall(r"\bfloat\d?\s+([^;]*);", outside)
+                         for m in re.findall(r"(?:^|,)[\s*]*([A-Za-z_]\w*)", line))}  # fmt: skip
+    held = "|".join(re.escape(f) for f in floats)
+    if _CUT.search(outside) or re.search(rf"(?:{_INT})[\s(]*(?:{held})\b", outside):
+        return False
+    for declared in _WHOLE.findall(outside):
+        for name in re.findall(r"(?:^|,)\s*(\w+)", declared):
+            changed = re.findall(rf"(?<![\w.]){name}\s*[-+*/|&^]?=(?!=)([^;{{}}]*)", outside)
+            if any(re.search(rf"(?<![\w.])(?:{held})\b", value) for value in changed):
+                return False
+    return True
+
+
 def _multiplies(
     code: str, names: tuple[str, str, str, str], n: int, shape: tuple[tuple[int, int], tuple[int, int]]
 ) -> bool:  # fmt: skip
     """Whether what comes out is the product."""
     import numpy as np
 
-    from kscope.fixes.given.played import play
+    from kscope.fixes.given.played import Rules, play
 
     a, b, c, size = names
     drawn = np.random.default_rng(n)
-    left, right = (drawn.integers(-DRAWN, DRAWN, n * n) for _ in range(2))
-    made = np.full(n * n, 2 * n * DRAWN**2)  # what is left out shows: no result is as large
+    left, right = (drawn.integers(-DRAWN, DRAWN, n * n) / 8 for _ in range(2))  # exact, and with fractions
+    made = np.full(n * n, 2.0 * n * DRAWN**2)  # what is left out shows: no result is as large
     try:
-        play(code[code.index("{") :], *shape, {a: left.copy(), b: right.copy(), c: made}, {size: n})
+        play(code[code.index("{") :], *shape, {a: left.copy(), b: right.copy(), c: made}, {size: n}, Rules("real"))
     except Unplayable:
         return False
     first, second, result = (x.reshape(n, n) for x in (left, right, made))

@@ -10,7 +10,7 @@ from kscope.fixes.compute.multiplied import loaded, product, rows
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import constants
-from kscope.fixes.given.text import kernel_text, plain
+from kscope.fixes.given.text import WRITES, kernel_text, loops, plain
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 TILE, DEEP, EACH = 128, 8, 8  # rows and columns of a block's tile, its depth, rows and columns of a thread's sums
@@ -21,6 +21,7 @@ _SUM = re.compile(
 )
 _STORE = re.compile(r"(?P<c>\w+)\s*\[(?P<at>[^][]+)\]\s*=(?!=)\s*(?P<value>[^;]+);")
 _TERM = re.compile(r"(\w+)\*(\w+)\+(\w+)")
+_INDEX = r"blockIdx\.([xy])\*(\d+|blockDim\.\1)\+threadIdx\.\1"
 _TILED = re.compile(
     r"(?P<sum>\w+)\s*\+=\s*(?P<p>\w+)\s*\[(?P<u>\w+)\]\s*\[(?P<k>\w+)\]\s*\*\s*"
     r"(?P<q>\w+)\s*\[(?P=k)\]\s*\[(?P<v>\w+)\]\s*;"
@@ -137,19 +138,32 @@ def _read(code: str) -> tuple[str, str, str, str, str] | None:
     if len(written) != 1 or len(sums) > 1:
         return None
     (out,) = written
-    found = _square(sums[0], out) if sums and "__shared__" not in code else _shared(code, out)
+    found = _square(code, sums[0], out) if sums and "__shared__" not in code else _shared(code, out)
     if found is None:
         return None
     a, b, n, one = found
+    if not _whole(code, one, n):
+        return None
     return a, b, n, out["c"], re.sub(rf"\b{one}\b", "sum[i][j]", out["value"].strip())
 
 
-def _square(one: re.Match[str], out: re.Match[str]) -> Found | None:
+def _whole(code: str, s: str, n: str) -> bool:
+    """Whether a sum of floats starts at zero, goes over all of a row, and is nothing but the sum where it is stored."""
+    body, every = code[code.find("{") :], loops(code)
+    declared = re.findall(rf"\bfloat\s+(?:[^;()]*,\s*)?{s}\s*=\s*0(?:\.0*)?f?\s*[,;]", body)
+    ends = [one for one in every if one.end == n and one.start == "0"]
+    ways = re.search(r"\b(?:if|while|do|switch|return|break|continue|goto|asm|atomic\w*|double|half|__half)\b|\?", body)
+    return len(declared) == 1 and len(re.findall(WRITES.replace("{x}", s), body)) == 2 and len(ends) == 1 and not ways
+
+
+def _square(code: str, one: re.Match[str], out: re.Match[str]) -> Found | None:
     """`sum += a[y * n + k] * b[k * n + x]` and `c[y * n + x] = sum`; None for anything else."""
     a, b, c = (_TERM.fullmatch(plain(x)) for x in (one["at_a"], one["at_b"], out["at"]))
     if a is None or b is None or c is None:
         return None
     same = a[2] == b[2] == c[2] and a[3] == b[1] and c[1] == a[1] and c[3] == b[3]
+    row, column = (re.fullmatch(_INDEX, plain(name, code)) for name in (c[1], c[3]))
+    same = same and row is not None and column is not None and row[1] != column[1]
     return (one["a"], one["b"], a[2], one["sum"]) if same else None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from kscope.fixes.compute.multiplied import rows, size_named, small_rows
+from kscope.fixes.compute.multiplied import plain_values, rows, size_named, small_rows
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.source import constants
 
@@ -30,8 +30,6 @@ _POINTER = re.compile(
     r"(?:const )?(?:__restrict__ ?)?(?P<name>\w+)$"
 )
 _UNSIGNED = ("unsigned", "unsigned int", "uint32_t")
-_OTHER = re.compile(r"\b(?:double|long|short|char|u?int(?:8|16|64)_t|__half\w*|half\w*|__nv_\w+)\b")
-_WHOLE = re.compile(r"\b(?:unsigned\s+int|int|unsigned|u?int32_t|size_t)\s+([A-Za-z_][^;{}]*);")
 _LITERAL = re.compile(r"(?<![\w.])(?:0[xX][0-9a-fA-F]+|(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?)[uUfF]?\b")
 
 
@@ -108,7 +106,7 @@ def semiring(setting: Setting, text: Text, parameters: str) -> Semiring | None:
     small = small_rows(launch, n)
     (first, second, out), kind = arrays
     body = text.code[text.code.index("{") :]
-    if name is None or not small or not _plain(body, kind, (first, second)):
+    if name is None or not small or not plain_values(body, kind, (first, second)):
         return None
     numbers = {k: v for k, v in {**LIMITS, **known, name: small}.items() if re.search(rf"\b{k}\b", body)}
     shape = (small * launch.grid[0] // n, small * launch.grid[1] // n), launch.block[:2]
@@ -130,25 +128,6 @@ def _arrays(given: list[str], code: str) -> tuple[tuple[str, str, str], str] | N
         return None
     first, second = (m["name"] for m in pointers if m["name"] != out[0])
     return (first, second, out[0]), pointers[0]["kind"]
-
-
-def _plain(body: str, kind: str, arrays: tuple[str, str]) -> bool:
-    """Whether values are of the elements' type all the way: the play knows no other width, and nothing of fractions
-    that are cut off where a whole number takes them."""
-    outside = re.sub(r"\[[^][]*\]", "[]", body)
-    if _OTHER.search(outside) or (kind != "float" and re.search(r"\bfloat\d?\b", outside)):
-        return False
-    if kind != "float":
-        return True
-    floats = {*arrays, *(m for line in re.findall(r"\bfloat\d?\s+([^;]*);", outside)
-                         for m in re.findall(r"(?:^|,)[\s*]*([A-Za-z_]\w*)", line))}  # fmt: skip
-    held = "|".join(re.escape(f) for f in floats)
-    for declared in _WHOLE.findall(outside):
-        for name in re.findall(r"(?:^|,)\s*(\w+)", declared):
-            changed = re.findall(rf"(?<![\w.]){name}\s*[-+*/|&^]?=(?!=)([^;]*)", outside)
-            if any(re.search(rf"(?<![\w.])(?:{held})\b", value) for value in changed):
-                return False
-    return True
 
 
 def _found(given: _Given) -> tuple[str, str, str, bool] | None:

@@ -31,7 +31,7 @@ from kscope.fixes.given.leaving import Leaving, left, statements
 from kscope.fixes.given.operators import Operators
 from kscope.fixes.given.races import Races
 from kscope.fixes.given.remembered import remembered
-from kscope.fixes.given.whole_numbers import NUMBERS, mixed
+from kscope.fixes.given.whole_numbers import NUMBERS, counted, mixed
 from kscope.model.lazily import np
 
 STEPS = 100_000_000  # numbers that are worked on in all: a second at most (judged)
@@ -215,12 +215,12 @@ class Threads(Leaving, Operators):
         value = self.value(inner)
         if isinstance(value, Pointer) != bool(stars) or stars > 1 or isinstance(value, Vector):
             raise Unplayable("a pointer as a number")
-        if not stars:
-            if self.real and kind.startswith(FLOATS):
-                return as_float(value)
-            whole = self.real and np.asarray(value).dtype.kind == "f"
-            return np.trunc(value).astype(np.int64) if whole else value
-        return self.recast(value, kind)
+        if stars or kind == "bool":
+            return self.recast(value, kind) if stars else counted(np.asarray(value) != 0)
+        if self.real and kind.startswith(FLOATS):
+            return as_float(value)
+        whole = self.real and np.asarray(value).dtype.kind == "f"
+        return np.trunc(value).astype(np.int64) if whole else value
 
     def _of_name(self, node: Node) -> Values:
         known = self.names[node[1]]

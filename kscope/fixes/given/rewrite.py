@@ -135,3 +135,13 @@ def made_of(t: str, code: str, arrays: Iterable[str]) -> set[str]:
                    and any(re.search(rf"(?<![\w.]){re.escape(w)}\b", of) for w in names)}:  # fmt: skip
         names |= more
     return names
+
+
+def macros_of(lines: Sequence[str], what: re.Pattern[str]) -> set[str]:
+    """Macros of a file that have something in them, or other ones that do."""
+    defined = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", "\n".join(lines), re.M)
+    found, more = set[str](), {name for name, made in defined if what.search(made)}
+    while more - found:
+        found |= more
+        more = {name for name, made in defined if found & set(re.findall(r"[A-Za-z_]\w*", made))}
+    return found

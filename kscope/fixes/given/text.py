@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from kscope.features.sass.listing import Listing
-from kscope.fixes.given.rewrite import places
+from kscope.fixes.given.rewrite import macros_of, places
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import body, comment_at
+from kscope.isa.abi import abi
 from kscope.model.contract.fixes import Edit
 
 Span = tuple[int, int, str]
@@ -20,7 +21,7 @@ Span = tuple[int, int, str]
 LONGEST, WIDEST = 16 * 1024, 1000
 """Characters of a kernel's text and of a line of it: the text is whoever's, and patterns take their square at worst."""
 
-_CAST = re.compile(
+CAST = re.compile(
     r"\(\s*(?:size_t|unsigned|int|(?:unsigned )?long long|unsigned int|u?int(?:32|64)(?:_t)?|long)\s*\)"
     r"|\bstatic_cast\s*<\s*(?:size_t|unsigned|int|long long|u?int(?:32|64)(?:_t)?)\s*>(?=\s*\()"
 )
@@ -30,7 +31,7 @@ _INDEX = re.compile(r"^blockIdx\.x\*(?P<per>[\w.]+)\+threadIdx\.x$|^threadIdx\.x
 _WARPS = re.compile(r"^blockIdx\.x\*(?P<per>\w+)\+threadIdx\.x/32$")
 _LOOP = re.compile(
     r"\bfor\s*\(\s*(?P<type>[A-Za-z_][\w ]*?)\s+(?P<name>\w+)\s*=\s*(?P<start>[^;,]+);"
-    r"\s*(?P=name)\s*<\s*(?P<end>[^;]+);"
+    r"\s*(?P=name)\s*<(?!<)(?P<with>=?)\s*(?P<end>[^;]+);"
     r"\s*(?=[^;{}]*(?:\+\+|\+=))",
     re.ASCII,
 )
@@ -50,7 +51,8 @@ class Text(Struct, frozen=True):
 
 
 class Loop(Struct, frozen=True):
-    """`for (type name = start; name < end; step)`. `span`: of the head; `body`: of the statement that follows."""
+    """`for (type name = start; name < end; step)`. `span`: of the head; `body`: of the statement that follows. Of
+    `name <= last` the end is one more."""
 
     kind: str
     name: str
@@ -153,10 +155,14 @@ def plain(expression: str, text: str = "") -> str:
     """An expression without blanks, casts and suffixes; a name that the text defines once is put in."""
     for name in set(re.findall(r"(?<!\.)\b[A-Za-z_]\w*\b(?!\s*[.(\[])", expression)):
         defined = re.findall(rf"\b{name}\s*=\s*([^;,=]+)[;,]", text)
-        if len(defined) == 1 and not re.search(rf"\b{name}\s*(?:[-+*/]=|\+\+)", text):
+        if len(defined) == 1 and len(re.findall(WRITES.replace("{x}", name), text)) == 1:
             put = defined[0].replace("\\", "")
-            expression = re.sub(rf"(?<!\.)\b{name}\b(?!\s*[.(\[])", put, expression)
-    bare = re.sub(r"\s+", "", _SUFFIX.sub("", _CAST.sub("", expression)))
+            here = rf"(?<!\.)\b{name}\b(?!\s*[.(\[])"
+            if re.search(r"\S\s*[-+<>&|^?]", put):  # a sum within a product has its brackets
+                tight = rf"(?<=[*/%~-]){here}|(?<=[*/%~-] ){here}|{here}(?=\s*[*/%])"
+                expression = re.sub(tight, f"({put})", expression)
+            expression = re.sub(here, put, expression)
+    bare = re.sub(r"\s+", "", _SUFFIX.sub("", CAST.sub("", expression)))
     return bare
 
 
@@ -172,11 +178,11 @@ def loops(code: str) -> list[Loop]:
         end = whole_end(code, start)
         if end is not None:
             head = (match.start(), close + 1)
-            out.append(
-                Loop(
-                    match["type"], match["name"], match["start"].strip(), match["end"].strip(), step, head, (start, end)
-                )
-            )  # fmt: skip
+            kind, name, first, last = (match[part].strip() for part in ("type", "name", "start", "end"))
+            if match["with"]:  # as far as the next number; of what is none a text that compiles nowhere
+                plainly, one = re.search(r"[&|^?=<>,]", last) is None, re.fullmatch(r"[\w.]+", last) is not None
+                last = (f"{last} + 1" if one else f"({last}) + 1") if plainly else f"= {last}"
+            out.append(Loop(kind, name, first, last, step, head, (start, end)))
     return out
 
 
@@ -242,10 +248,12 @@ def strided(loop: Loop, text: str) -> str | None:
 
 
 def asked_here(code: Listing, text: Text, place: str) -> bool:
-    """Whether the kernel's own lines alone ask for a place (CTAID: which block they are of): a function that it calls
-    would go on to."""
+    """Whether the kernel's own lines alone ask for a place (CTAID: which block they are of, and how many there are): a
+    function that it calls would go on to."""
     last = text.first + text.code.count("\n")
-    asks = [ins for ins in code.program.instructions if any(place in o.text for o in ins.operands)]
+    grid = range(base := abi(code.program.sm).block_shape + 12, base + 12) if "CTAID" in place else range(0)
+    asks = [ins for ins in code.program.instructions if any(place in o.text or (
+        o.kind == "constant" and o.bank == 0 and not o.bases and o.value in grid) for o in ins.operands)]
     return all(ins.file == text.file and text.first <= (ins.line or 0) <= last for ins in asks)
 
 
@@ -253,16 +261,6 @@ def hidden(code: str, lines: Sequence[str], words: re.Pattern[str] = _PLACE) -> 
     """Whether a macro of the file that a text names asks for a place: which thread, which block, how many of them; or
     has other words."""
     return bool(macros_of(lines, words) & set(re.findall(r"[A-Za-z_]\w*", code)))
-
-
-def macros_of(lines: Sequence[str], what: re.Pattern[str]) -> set[str]:
-    """Macros of a file that have something in them, or other ones that do."""
-    defined = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", "\n".join(lines), re.M)
-    found, more = set[str](), {name for name, made in defined if what.search(made)}
-    while more - found:
-        found |= more
-        more = {name for name, made in defined if found & set(re.findall(r"[A-Za-z_]\w*", made))}
-    return found
 
 
 def outside(code: str, spans: Sequence[tuple[int, int]]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from kscope.features.patterns.tile_copies import Copy, exposed_copies
+from kscope.fixes.atomics.effects import touched
 from kscope.fixes.given.conditions import not_written, proved, reads, shown, written_there
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.rewrite import calls_of
@@ -17,7 +18,6 @@ from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Loop, Text, by_line, kernel_text, loops, outside, spans_edited
 from kscope.fixes.pipeline import ring
 from kscope.fixes.pipeline.assembled import Stores, words
-from kscope.fixes.pipeline.effects import touched
 from kscope.fixes.pipeline.inlined import numbered, written_out
 from kscope.fixes.pipeline.ranges import Ranges
 from kscope.fixes.pipeline.rounds import beside, given, halves, live, numbers, of_instance

@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from kscope.features.sass.columns import total
 from kscope.features.sass.listing import Listing
+from kscope.fixes.atomics.effects import changed
 from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import evaluated
 from kscope.fixes.given.text import Loop, by_line, closing, kernel_text, loops, spans_edited, statement_end
-from kscope.fixes.pipeline.effects import changed
 from kscope.fixes.pipeline.rounds import given, live, numbers
 from kscope.model.contract.fixes import Condition, Fix, Proof
 

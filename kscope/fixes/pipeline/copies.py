@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from kscope.fixes.atomics.effects import CHANGED, changed
 from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import closing, statement_end
-from kscope.fixes.pipeline.effects import CHANGED, changed
 from kscope.fixes.pipeline.places import Place, place
 
 SIZES = {"float": 4, "int": 4, "unsigned": 4, "float2": 8, "int2": 8, "uint2": 8, "double": 8, "float4": 16, "int4": 16,

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from kscope.fixes.atomics.effects import changed, touched
 from kscope.fixes.given.rewrite import calls_of
 from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Loop, closing, outside, statement_end
-from kscope.fixes.pipeline.effects import changed, touched
 
 Piece = tuple[int, int]
 _LAMBDA = re.compile(r"\bauto\s+(?P<name>\w+)\s*=\s*\[\s*[&=]\s*\]\s*\(")

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from kscope.fixes.atomics.effects import changed, touched
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import SIZES as BYTES
 from kscope.fixes.given.source import constants, evaluated, split_declarators
 from kscope.fixes.given.text import Loop, Span, Text, closing, declared_at, outside, statement_end
 from kscope.fixes.pipeline.copies import Copies, Tile
-from kscope.fixes.pipeline.effects import changed, touched
 from kscope.fixes.pipeline.inlined import as_numbers, moved_in, written_out
 from kscope.fixes.rows.function import constants as defined
 

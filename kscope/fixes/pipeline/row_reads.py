@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from kscope.fixes.atomics.effects import changed, touched
 from kscope.fixes.given.source import SIZES, evaluated
 from kscope.fixes.given.text import Loop, loops, plain
-from kscope.fixes.pipeline.effects import changed, touched
 
 SHORTEST = 8  # elements of a row: of shorter ones a load from L1 costs no more than one from shared memory (judged)
 _SEEN = ("size_t", "int", "unsigned", "long", "blockIdx", "blockDim", "gridDim")  # anywhere in a kernel

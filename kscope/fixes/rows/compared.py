@@ -22,6 +22,7 @@ PLACES = 512  # that whole numbers lead to: longer rows take longer to play than
 SMALL = 8  # values below it repeat: where two are equal, either may be found
 SIZES = (7, 40, 300)  # that numbers of the launch are played as: shorter and longer rows than lanes (judged)
 SIGNED = ("rising", "falling", "signed", "below")
+REAL = ("real", "minus")  # fractions, or such below -1
 TURNS = 150  # where rising and falling numbers are zero: within the rows that are played (judged)
 LEAST = 2  # sizes, or drawings, that must come out the same
 NEAR = 1e-9  # of the largest result: sums of doubles in another order (judged)
@@ -80,10 +81,20 @@ def same(
         if played >= LEAST:
             few = [both(fn, (old[n], new[n]), size, "few", known, loads=bool(besides)) for size, n in tried[1:]]
             ties = any(one is not None and not one[0] for one in few)
-            if ties and _COMPARED.search(fn.body) is None:
+            if (ties and _COMPARED.search(fn.body) is None) or _differ(fn, (old, new), tried[-1], known):
                 return None
             return Same(compared, played, ties, drawn == "real", more)
     return None
+
+
+def _differ(
+    fn: Function, sides: tuple[Sequence[Side], Sequence[Side]], tried: tuple[int, int], known: Mapping[str, int]
+) -> bool:  # fmt: skip
+    """Whether something else comes out of numbers below zero, or of some below it and some above: what stands for
+    values that are not there shows."""
+    size, n = tried
+    found = (both(fn, (sides[0][n], sides[1][n]), size, drawn, known) for drawn in ("signed", "below", "minus"))
+    return any(one is not None and not one[0] for one in found)
 
 
 def both(
@@ -93,7 +104,7 @@ def both(
     large as `size`, on numbers that are drawn so; None where the first one cannot be played. loads: whether the second
     one may load no more."""
     first, second = (_made(fn, side, size, drawn, known) for side in sides)
-    if first is None:
+    if first is None or (drawn == "minus" and not all(np.isfinite(x).all() for x in first[0].values())):
         return None
     if second is None:
         return False, 0, 0
@@ -110,7 +121,7 @@ def both(
 
 
 def _near(one: Any, other: Any, drawn: str) -> bool:
-    if drawn != "real":
+    if drawn not in REAL:
         return bool(np.array_equal(one, other))
     return bool(np.isfinite(one).all() and (np.abs(one - other) <= NEAR * np.abs(one).max(initial=0)).all())
 
@@ -125,7 +136,7 @@ def _made(
     named = {name: n for n, name in enumerate(sorted(set(re.findall(r"\b__NV_\w+", side.body))))}
     numbers = {"warpSize": 32, "INT_MAX": INT_MAX, **named, **known, **dict.fromkeys(fn.numbers, size), **side.values}
     opaque = tuple(sorted(set(_CONVERTED.findall(side.body))))
-    rules = Rules(literals="real" if drawn == "real" else "drawn", races=True, kinds=fn.kinds, opaque=opaque)
+    rules = Rules(literals="real" if drawn in REAL else "drawn", races=True, kinds=fn.kinds, opaque=opaque)
     try:
         played = play(_NAMED.sub(str(HUGE), arrayed(side.body)), side.grid, side.block, memory, numbers, rules)
     except Unplayable:
@@ -158,7 +169,7 @@ def _drawn(name: str, kind: str, drawn: str) -> Any:
         }[drawn]
     if drawn == "few":
         return made.integers(0, SMALL, CELLS)
-    if drawn == "real" and kind in FLOATS:
-        return made.random(CELLS)
+    if drawn in REAL and kind in FLOATS:
+        return made.random(CELLS) if drawn == "real" else -1 - made.random(CELLS)
     piece = CELLS if kind in FLOATS else PLACES
     return np.tile(made.permutation(piece), CELLS // piece)

@@ -121,7 +121,7 @@ def apart(setting: Setting, text: Text) -> bool:
                      for o in ins.operands)  # fmt: skip
         if shapes and not (ins.file == text.file and text.first <= (ins.line or 0) <= last):
             return False
-    return not meets and asked_here(code, text, "TID")  # CTAID and NTID, too
+    return not meets and all(asked_here(code, text, place) for place in ("TID", "CTAID"))
 
 
 def spans(code: str, count: int) -> list[Span]:

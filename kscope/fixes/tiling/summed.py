@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from kscope.fixes.atomics.reading import Kernel, returning, uniform
+from kscope.fixes.atomics.reading import Kernel, plain_ends, returning, uniform
 from kscope.fixes.given.called import functions
 from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Loop, blanked, loops
@@ -70,11 +70,11 @@ def summed(kernel: Kernel) -> Sums | None:
     """
     loop, before, behind = _around(kernel)
     meets = _meets(kernel, behind)
-    if loop is None or not meets or re.search(r"\bblockIdx\s*\.\s*[yz]\b", kernel.body) or not _known(kernel):
+    if loop is None or not meets or not _known(kernel):
         return None
     step, places = loop.step.partition("+=")[2].strip() or "1", [m.to for m in meets.values()]
     kinds, into = [_kind(before, name) for name in meets], [_pointed(kernel, m.to) for m in meets.values()]
-    known = None not in kinds and _added(meets, into) and loop.kind in COUNTERS
+    known = None not in kinds and _added(meets, into) and loop.kind in COUNTERS and plain_ends(loop, PURE)
     if not known or not re.fullmatch(r"[\w.]+", step):
         return None
     around = [*(_undeclared(one, list(meets)) for one in before), *places, f"{loop.start} {loop.end} {loop.step}"]
@@ -153,6 +153,7 @@ def _known(kernel: Kernel) -> bool:
     strange = any(_TOGETHER.search(text) or re.search(r"\bblockIdx\b", text) for text in texts)
     strange = strange or any("*" in p and not re.match(r"\s*const\b", p) for h in heads for p in h.split(","))
     calls = (called | inner) - known.keys() - PURE
+    strange = strange or re.search(r"\b(?:blockIdx|gridDim)\s*\.\s*[yz]\b", kernel.body) is not None
     strange = strange or hides_places(kernel.lines, kernel.text.code)
     return not strange and not calls and not re.search(r"[(,]\s*&(?!&)", _bare(kernel.body))
 

@@ -133,6 +133,8 @@ def _made(
     step, name = _STEP.fullmatch(code[slice(*goes)].strip()), match["counter"]
     if step is None or first is None or name not in (step["name"], step["same"], step["up"], step["one"]):
         return None
+    if re.search(rf"&&|\|\||[?<>,]|\b{name}\b", match["end"]):
+        return None  # it may end at what a round finds, which blocks would find later, or not at all
     by, start = (step["by"] or step["more"] or "1").strip(), first["start"].strip()
     declared = re.search(rf"{_KIND}\s+(?:[^;(){{}}]*,\s*)?{name}\s*[=,;]", code[opened : first.end() + 1])
     kind, at = declared["kind"] if declared is not None else "", first.start("start")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 
 from kscope.arch import table
 from kscope.arch.chips import chips
@@ -13,6 +15,7 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.units import counted
 
 MOST = 4  # stages that are proposed at most; Triton's own tuning tables for matrix products go from 2 to 5
+TOGETHER = ("SHFL", "REDUX", "VOTE", "MATCH")  # by which a program's lanes join what is theirs
 WARPS = 4  # of a program that is proposed: with them no chip's limit of blocks binds before that of warps
 
 
@@ -72,7 +75,8 @@ def programs(asked: Asked) -> list[Fix]:
         return []
     was, will = setting.occupancy(), setting.occupancy(threads=32 * WARPS)
     factor = WARPS // launch.warps if launch.warps and WARPS % launch.warps == 0 else 0
-    alone = not setting.code.where(lambda ins, op: "barrier" in op.kind or op.space == "shared")
+    alone = not setting.code.where(lambda ins, op: "barrier" in op.kind or op.space == "shared"
+                                   or ins.opcode in TOGETHER) and _by_elements(setting)  # fmt: skip
     if was is None or will is None or factor < 2 or will.warps <= was.warps or not alone:
         return []
     return [
@@ -98,6 +102,34 @@ def programs(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def function(lines: Sequence[str], number: int) -> range:
+    """Lines of the function around a line."""
+    head = next((n for n in range(number, 0, -1) if lines[n - 1 : n] and lines[n - 1].startswith("def ")), number)
+    return range(head, next((n for n in range(head + 1, len(lines) + 1) if lines[n - 1][:1].strip()), len(lines) + 1))
+
+
+def _by_elements(setting: Setting) -> bool:
+    """Whether a program's number is asked for as its place, times the elements of a program, alone. Yes where the text
+    is not here."""
+    files = sorted({ins.file for ins in setting.code.program.instructions if ins.file is not None})
+    every = [(lines, n) for lines in map(setting.lines, files) for n, line in enumerate(lines, 1)
+             if re.match(rf"def {re.escape(setting.name)}\s*\(", line)]  # fmt: skip
+    if len(every) != 1:
+        return not any(map(setting.lines, files))
+    lines, at = every[0]
+    text = "\n".join(lines[n - 1].partition("#")[0] for n in function(lines, at))
+    names = re.findall(r"(\w+)\s*=\s*tl\.program_id\((?:axis=)?0\)\s*$", text, re.M)
+    made = re.sub(r"\w+\s*=\s*tl\.program_id\((?:axis=)?0\)\s*$", "", text, flags=re.M)
+    number = "|".join([r"tl\.program_id\((?:axis=)?0\)", *(rf"\b{n}\b" for n in names)])
+    placed = rf"(?:{number})\s*\*\s*(\w+)\s*\+\s*tl\.arange\(0,\s*(\w+)\)"
+    sizes = {size for pair in re.findall(placed, made) for size in pair}
+    rest = re.sub(placed, "", made)
+    (size, *others) = sizes or {""}
+    asked = re.search(rf"{number}|tl\.(?:program_id|num_programs|arange|sum|max|min|reduce|dot|cumsum|sort)\b", rest)
+    again = len(re.findall(rf"\b{size}\b", rest)) != 1  # the parameter
+    return bool(size) and not others and asked is None and not again and re.search(rf"\b{size}\s*:", rest) is not None
 
 
 def _in_flight(sm: int) -> float | None:

@@ -9,11 +9,12 @@ from kscope.features.lanes.strides import Walks
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.triton.programs import WARPS, is_triton
+from kscope.fixes.triton.programs import WARPS, function, is_triton
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.quoted import quoted
 
 LANES = 32
+WORD = 4  # bytes of a float
 
 
 def along(asked: Asked) -> list[Fix]:
@@ -29,21 +30,19 @@ def along(asked: Asked) -> list[Fix]:
         return []
     (place,) = found
     lines = setting.lines(place.file)
-    load = re.fullmatch(r"(\s*)(\w+) \+= tl\.load\((\w+) \+ (\w+) \* (\w+) \+ (\w+)\)", place.text)
-    head = next((n for n in range(place.number - 1, 0, -1) if lines[n - 1].lstrip().startswith("for ")), 0)
-    loop = re.fullmatch(r"(\s*for (\w+) in range\(0, (\w+))\):", lines[head - 1]) if head else None
-    if load is None or loop is None or loop[2] != load[6] or loop[3] != load[5]:
+    head, width = _head(lines, place.number), code.classes[loads[0]].bytes
+    read = _columns(place.text, lines[head - 1], width)
+    if read is None:
         return []
-    indent, sums, base, rows, columns, c = load.groups()
+    indent, sums, base, rows, columns, c, loop = read
     tile = f"({rows} * {columns} + {c})[:, None] + tl.arange(0, {LANES})[None, :]"
     edits = [
-        Edit(file=place.file, line=head, was=lines[head - 1], becomes=f"{loop[1]}, {LANES}):"),
+        Edit(file=place.file, line=head, was=lines[head - 1], becomes=f"{loop}, {LANES}):"),
         Edit(
             file=place.file, line=place.number, was=place.text,
             becomes=f"{indent}{sums} += tl.sum(tl.load({base} + {tile}), 1)",
         ),
     ]  # fmt: skip
-    width = code.classes[loads[0]].bytes
     return [
         Fix(
             kind="lane_mapping",
@@ -66,6 +65,28 @@ def along(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _columns(line: str, head: str, width: int) -> tuple[str, ...] | None:
+    """Parts of `sums += tl.load(base + rows * columns + c)`, and of the head of its loop over c. width: bytes of an
+    element: halves would be added up as halves."""
+    load = re.fullmatch(r"(\s*)(\w+) \+= tl\.load\((\w+) \+ (\w+) \* (\w+) \+ (\w+)\)", line)
+    loop = re.fullmatch(r"(\s*for (\w+) in range\(0, (\w+))\):", head)
+    if load is None or loop is None or (loop[2], loop[3]) != (load[6], load[5]) or width < WORD:
+        return None
+    return (*load.groups(), loop[1])
+
+
+def _head(lines: Sequence[str], number: int) -> int:
+    """The line of the loop whose whole body is that line; else that line."""
+    alone, before = _indent(lines, number + 1) < _indent(lines, number), lines[max(0, number - 2) : number - 1]
+    return number - (alone and any(line.lstrip().startswith("for ") for line in before))
+
+
+def _indent(lines: Sequence[str], number: int) -> int:
+    """How far the next line that says something is indented, from a line on."""
+    line = next((x for x in lines[number - 1 :] if x.partition("#")[0].strip()), "")
+    return len(line) - len(line.lstrip())
 
 
 def parts(asked: Asked) -> list[Fix]:
@@ -121,7 +142,7 @@ def _split(asked: Asked, products: Sequence[int], count: int) -> tuple[list[Edit
     if not where:
         return None
     lines, file = asked.setting.lines(where[0].file), where[0].file
-    inside = _function(lines, where[0].number)
+    inside = function(lines, where[0].number)
     text = "\n".join(lines[n - 1] for n in inside)
     rounds = re.findall(r"for \w+ in range\(0, (\w+), (\w+)\):", text)
     sums = re.findall(r"\b(\w+) = tl\.dot\([^\n]*, \1\)|\b(\w+) \+= tl\.dot\(", text)
@@ -130,10 +151,14 @@ def _split(asked: Asked, products: Sequence[int], count: int) -> tuple[list[Edit
     if len(rounds) != 1 or len(sums) != 1 or len(stores) != 1:
         return None
     length, block = rounds[0]
+    if not _only_summed(text, acc, length):
+        return None
     changes = [(stores[0], "tl.store", "tl.atomic_add")]
     more = ""
     if "tl.program_id(2)" in text:
         if len(re.findall(rf"\b\w+ \* {length} \+ tl\.arange\(0, {block}\)", text)) != 1:
+            return None
+        if len(re.findall(rf"\b{length}\b", text)) != 3:  # a parameter, the first place and the end: no row's length
             return None
         more = f", {length}={length} // {count}"
     else:
@@ -148,10 +173,13 @@ def _split(asked: Asked, products: Sequence[int], count: int) -> tuple[list[Edit
     return edits, more
 
 
-def _function(lines: Sequence[str], number: int) -> range:
-    """Lines of the function around a line."""
-    head = next((n for n in range(number, 0, -1) if lines[n - 1].startswith("def ")), number)
-    return range(head, next((n for n in range(head + 1, len(lines) + 1) if lines[n - 1][:1].strip()), len(lines) + 1))
+def _only_summed(text: str, acc: str, length: str) -> bool:
+    """Whether a sum begins at zero and is stored as it is, and a round's number is a place along the sum alone."""
+    made = re.findall(rf"\b{acc}\s*(?:[-+*/@|&]|//)?=(?!=)\s*([^\n]*)", text)
+    counter = re.search(rf"for (\w+) in range\(0, {length},", text)
+    asked = r"(?:(?://|%|>>|<<|&|[<>=!]=|[<>])\s*{0}\b|\b{0}\s*(?://|%|>>|<<|&|[<>=!]=|[<>]))|\bif [^\n]*\b{0}\b"
+    strange = counter is None or re.search(asked.format(counter[1]), text) is not None
+    return not strange and len(made) == 2 and made[0].startswith("tl.zeros(") and "tl.dot(" in made[1]
 
 
 def whole_rows(asked: Asked) -> list[Fix]:
@@ -170,6 +198,8 @@ def whole_rows(asked: Asked) -> list[Fix]:
     counter, columns, block = head
     once = re.sub(rf"\s*\+\s*{counter}\b", "", text)
     if once == text:
+        return []
+    if not _taken_once(lines, at, text, counter):
         return []
     edits = _in_registers(file, lines, at, (text, once, counter))
     return [
@@ -191,6 +221,19 @@ def whole_rows(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _taken_once(lines: Sequence[str], at: Sequence[int], text: str, counter: str) -> bool:
+    """Whether nothing is stored where the row is loaded from, rounds add, take extremes or store, and they ask for
+    their place in no other way than by adding it; and the row's name is free."""
+    inside = "\n".join(lines[n - 1].partition("#")[0] for n in function(lines, at[0]))
+    inside = re.sub(r'""".*?"""', "", inside, flags=re.S)
+    array = re.match(r"\w+", text)
+    stored = array is None or re.search(rf"tl\.(?:store|atomic_\w+)\(\s*{array[0]}\b|\brow\b", inside) is not None
+    one = r"\s*(?:(\w+) \+= .*|(\w+) = tl\.(?:maximum|minimum)\(\2, .*\)|tl\.store\(.*\))"
+    bodies = [re.sub(rf"\+\s*{counter}\b(?!\s*[*/%])", "", lines[n - 1].partition("#")[0]) for n in at]
+    return not stored and all(re.fullmatch(one, lines[n - 1].partition("#")[0].rstrip()) for n in at) and not any(
+        re.search(rf"\b{counter}\b", body) for body in bodies)  # fmt: skip
 
 
 def _repeated(lines: Sequence[str], number: int) -> tuple[str, list[int]]:

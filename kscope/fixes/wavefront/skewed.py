@@ -32,6 +32,7 @@ WARPS = 32  # of an SM that share it: fewer make their steps faster than one alo
 STATIC = 48 * 1024  # bytes of shared memory that a kernel may declare (CUDA C++ Programming Guide)
 CELLS = 1 << 14  # elements of each array that is played with
 TYPES = {"uint8_t": "unsigned char", "uint16_t": "unsigned short", "int16_t": "short"}
+BELOW = 8  # which of the numbers that are tried have some below zero
 LETTERS = 4  # that bytes are drawn of, so that some are equal
 _NEVER = re.compile(
     r"\b(?:asm|goto|extern|volatile|\w+_[nc]|(?:own|left|above|new|last|came)_\d+)\b|\b(?:threadIdx|blockDim)\.[yz]"
@@ -162,13 +163,14 @@ def same(fn: Function, new: str, known: Mapping[str, int], block: int) -> int:
         lengths = ((block, block), (block - 3, block // 2 + 5), (7, block - 1), (block // 2, 9))
         tried = [(n, {**known, **{name: pair[k % 2] for k, name in enumerate(fn.numbers)}})
                  for n, pair in enumerate(lengths)]  # fmt: skip
-    return compared_in(fn, sides, tried, drawn)
+    return compared_in(fn, sides, [*tried, (BELOW, tried[0][1])], drawn)
 
 
 def drawn(name: str, kind: str, size: int) -> Any:
     made = np.random.default_rng([size, *map(ord, name)])
     small = "char" in kind or "int8" in kind
-    return made.integers(0, LETTERS if small or size % 2 else 100, CELLS)
+    low = -100 if size == BELOW and not small else 0
+    return made.integers(low, LETTERS if small or size % 2 else 100, CELLS)
 
 
 def _memory(fn: Function) -> dict[str, Any]:

@@ -11,10 +11,21 @@ from kscope.features.lanes.semantics import LANES
 from kscope.features.lanes.values import Lanes
 from kscope.features.sass.columns import total
 from kscope.features.sass.slices import steps_from_loaded
+from kscope.fixes.atomics.reading import used_by
 from kscope.fixes.given.conditions import WRITES, proved, reads, shown
-from kscope.fixes.given.rewrite import places
+from kscope.fixes.given.rewrite import made_of, places
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Loop, Span, Text, kernel_text, loops, plain, spans_edited
+from kscope.fixes.given.text import (
+    Loop,
+    Span,
+    Text,
+    closing,
+    kernel_text,
+    loops,
+    plain,
+    spans_edited,
+    statement_end,
+)
 from kscope.isa.families import family
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
@@ -116,9 +127,29 @@ def _found(code: str) -> _Serial | None:
         if loop is None or loop.start != "0" or plain(match["lane"], code) not in ("threadIdx.x%32", "threadIdx.x&31"):
             continue
         step = "1" if loop.step in (f"{loop.name}++", f"++{loop.name}") else plain(loop.step.partition("+=")[2])
+        if re.match(r"\s*else\b", code[loop.body[1] :]) or _of_lanes(code, match.start(), loop):
+            continue
         if step.isdigit() and int(step) in STEPS and _rounds_apart(code[slice(*loop.body)], loop.name, match["lane"]):
             return _Serial(match.start(), match["lane"], loop, int(step))
     return None
+
+
+def _of_lanes(code: str, start: int, loop: Loop) -> bool:
+    """Whether the rounds, or how many there are, use a value that lanes of a warp have of their own, or some have at
+    all."""
+    before = re.sub(r"\bthreadIdx\.x\s*(?:/\s*32\b|>>\s*5\b)", "0", code[:start])
+    t = re.search(r"\b(\w+)\s*=\s*threadIdx\.x\s*[;,]", before)
+    if t is not None:
+        before = re.sub(rf"\b{t[1]}\s*(?:/\s*32\b|>>\s*5\b)", "0", before)
+    apart = re.sub(r"\([^()]*\)|(,)", lambda m: ";" if m[1] else m[0], before)
+    own = made_of("threadIdx", apart, ["-"])
+    for test in re.finditer(r"\bif\s*\(", before):
+        close = closing(before, test.end())
+        end = statement_end(before, test.start()) if close is not None else None
+        if close is not None and used_by(before[test.end() : close], own):
+            inside = before[close:end] if end is not None else ""
+            own |= set(_WRITTEN.findall(inside)) - set(_OWN.findall(inside))
+    return used_by(code[loop.span[0] : loop.body[1]], own)
 
 
 def _rounds_apart(body: str, counter: str, lane: str) -> bool:

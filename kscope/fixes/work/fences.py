@@ -7,11 +7,14 @@ import re
 from kscope.features.sass.columns import total
 from kscope.features.sass.listing import Listing
 from kscope.fixes.given.conditions import shown
+from kscope.fixes.given.rewrite import PURE
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import Span, kernel_text, loops, spans_edited
+from kscope.fixes.given.text import HEAD, Span, kernel_text, loops, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 _FENCE = re.compile(r"(?:if\s*\(\s*\w+\s*\)\s*)?(__threadfence(?:_system|_block)?\s*\(\s*\)\s*;)")
+_STORED = re.compile(r"(\*\s*\w+|\w+\s*(?:\[[^\[\]]*(?:\[[^\[\]]*\])?[^\[\]]*\]\s*)+(?:\.\s*\w+\s*)*|\w+\s*->\s*\w+\s*)"
+                     r"\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)")
 _SIGNAL = re.compile(r"\batomic|\bvolatile\b|__syncthreads|\basm\b|\bwhile\b")
 
 
@@ -26,9 +29,12 @@ def fences(asked: Asked) -> list[Fix]:
     for loop in loops(text.code):
         inside = text.code[slice(*loop.body)]
         here = list(_FENCE.finditer(inside))
-        if len(here) != 1 or _SIGNAL.search(inside):
+        if len(here) != 1 or _SIGNAL.search(inside) or not _of_one_array(inside):
             continue
         (one,) = here
+        behind = re.compile(r"\s*else\b")
+        if HEAD.search(text.code[: loop.span[0]]) is None or behind.match(inside, one.end()):
+            continue
         at = loop.body[0]
         spans: list[Span] = [
             (at + one.start(), at + one.end(), ""), (loop.body[1], loop.body[1], f" {one[1]}")
@@ -64,6 +70,14 @@ def fences(asked: Asked) -> list[Fix]:
             )
         ]  # fmt: skip
     return []
+
+
+def _of_one_array(inside: str) -> bool:
+    """Whether a round stores to one array alone, by its own words: what it stores to another may tell that the first is
+    there."""
+    to = {re.sub(r"\W.*", "", one.lstrip("* ")) for one in _STORED.findall(inside)}
+    calls = set(re.findall(r"\b([A-Za-z_]\w*)\s*\(", inside)) - {"if", "for", "size_t", "int", "unsigned", "float"}
+    return len(to) == 1 and all(x.startswith("__threadfence") or x in PURE for x in calls)
 
 
 def _silent(code: Listing, barriers: list[int]) -> int:

@@ -12,7 +12,7 @@ from kscope.features.lanes.values import Lanes
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Span, index_of, kernel_text, spans_edited
+from kscope.fixes.given.text import HEAD, Span, asked_here, hidden, index_of, kernel_text, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 SEEDS = (1, 2)
@@ -46,7 +46,9 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     together = code.where(lambda ins, op: bool(op.kind & {"barrier", "mbarrier"}) or op.space == "shared"
                           or ins.opcode in TOGETHER)  # fmt: skip
-    if together or launch.threads % LANES:
+    if together or launch.threads % LANES or hidden(text.code, setting.lines(text.file)):
+        return []
+    if not all(asked_here(code, text, place) for place in ("SR_TID", "CTAID")):
         return []
     x, stays = found.x, found.stays
     parity = found.other if stays == "0" else f"({found.other} + {stays})"
@@ -104,6 +106,12 @@ def _found(code: str) -> _Parity | None:
         return None
     between = re.sub(rf"\bif\s*\(\s*\w+\s*\)\s*{x}\s*=[^;]*;\s*else\b", "", code[place.end() : test.start()])
     if re.search(rf"\b{x}\b|\breturn\b", between) or re.search(r"\bconst\s*$", code[: place.start()]):
+        return None
+    before = code[: test.start()]
+    chosen = re.search(rf"\bif\s*\(\s*(\w+)\s*\)\s*{x}\s*=[^;]*;\s*else\s*$", before)
+    of_template = chosen is not None and re.search(rf"\btemplate\s*<[^<>]*\bbool\s+{chosen[1]}\b", code)
+    start = before[: chosen.start()] if chosen is not None and of_template else before
+    if HEAD.search(start) is None or "gridDim" in code:  # of all threads, and of as many blocks as there are
         return None
     other = test["two"] if test["one"] == x else test["one"]
     if test["how"] is None:

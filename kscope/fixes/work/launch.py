@@ -3,11 +3,15 @@ lanes of warps that no thread fills."""
 
 from __future__ import annotations
 
+import math
+import re
 from typing import TYPE_CHECKING
 
 from kscope.features.counters.packing import longer_rows
 from kscope.fixes.given.conditions import proved, shown
-from kscope.fixes.given.setting import COUNTED, RESERVED, Asked
+from kscope.fixes.given.setting import COUNTED, RESERVED, Asked, Setting
+from kscope.fixes.given.source import constants, evaluated
+from kscope.fixes.given.text import CAST, asked_here, hidden, kernel_text
 from kscope.fixes.tile.tiles import accesses, reach
 from kscope.fixes.work.numbered import numbered
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -77,7 +81,7 @@ def blocks(asked: Asked) -> list[Fix]:
     named = (int(e.value) for e in asked.finding.evidence if e.metric == ENOUGH and isinstance(e.value, (int, float)))
     size = next((n for n in named if n and not n % WARP), SIZE)
     wide, tall = (WARP, size // WARP) if len(axes) == 2 else (size, 1)
-    if not any_shape(asked, [n for n, side in enumerate((wide, tall)) if side != launch.block[n]]):
+    if not _free(asked, [n for n in (0, 1) if launch.block[n] != (wide, tall)[n]], wide * tall):
         return []
     across = [launch.grid[n] * launch.block[n] for n in (0, 1)]
     grid = [-(-across[0] // wide), -(-across[1] // tall)]
@@ -119,6 +123,8 @@ def rows(asked: Asked) -> list[Fix]:
     if not any_shape(asked, [n for n in range(3) if launch.block[n] > 1]):
         return []
     block = longer_rows(launch.block, int(long) // launch.block[0])
+    if not _elements(asked.setting, [n for n in range(3) if launch.block[n] != block[n]], math.prod(block)):
+        return []
     data = [launch.grid[n] * launch.block[n] for n in range(3)]
     grid = [-(-data[n] // block[n]) for n in range(3)]
     was, will = (" x ".join(map(str, shape)) for shape in (launch.block, block))
@@ -146,6 +152,31 @@ def rows(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _free(asked: Asked, axes: list[int], threads: int) -> bool:
+    return any_shape(asked, axes) and _elements(asked.setting, axes, threads)
+
+
+def _elements(setting: Setting, axes: list[int], threads: int) -> bool:
+    """Whether a thread of the kernel's text takes the element of its number in the grid along these axes, asks for its
+    place in no other way, and may be one of so many in a block. Yes of kernels whose text is not here."""
+    text = kernel_text(setting)
+    if text is None:
+        return True
+    bare = re.sub(r"\s+", "", CAST.sub("", text.code[text.code.find("{") :]))
+    for axis in ("xyz"[n] for n in axes):
+        block = rf"(?:blockIdx\.{axis}\*blockDim\.{axis}|blockDim\.{axis}\*blockIdx\.{axis})"
+        element = rf"(?:{block}\+threadIdx\.{axis}|threadIdx\.{axis}\+{block})"
+        bare = re.sub(rf"(?<![-*/%\w.]){element}(?![*/%\w.])", "0", bare)
+        bare = re.sub(rf"\+=(?:gridDim\.{axis}\*blockDim\.{axis}|blockDim\.{axis}\*gridDim\.{axis})(?=[;)])", "", bare)
+    places = rf"(?:threadIdx|blockIdx|blockDim|gridDim)(?:\.[{''.join('xyz'[n] for n in axes)}]|(?!\.))\b"
+    bounds = re.search(r"__launch_bounds__\s*\(([^(),]*)", text.code)
+    most = evaluated(bounds[1], constants(setting.lines(text.file))) if bounds is not None else threads
+    if re.search(rf"\b(?:{places}|__shared__|__shfl\w*|\w+_sync|\w+_block|asm|cg::)", bare) or (most or 0) < threads:
+        return False
+    return not hidden(text.code, setting.lines(text.file)) and all(
+        asked_here(setting.code, text, place) for place in ("SR_TID", "CTAID"))  # fmt: skip
 
 
 def any_shape(asked: Asked, axes: list[int]) -> bool:

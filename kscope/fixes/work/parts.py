@@ -8,10 +8,10 @@ import re
 from msgspec import Struct
 
 from kscope.features.sass.slices import pointer
-from kscope.fixes.atomics.reading import one_each
+from kscope.fixes.atomics.reading import one_each, plain_ends
 from kscope.fixes.given.conditions import WRITES, proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.text import Loop, Span, kernel_text, loops, spans_edited
+from kscope.fixes.given.text import Loop, Span, asked_here, hidden, kernel_text, loops, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 MOST = 32  # parts of a sum: blocks that find nothing to do cost, too (judged)
@@ -44,6 +44,8 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     parts = min(MOST, 1 << max(0, int(price.speedup).bit_length() - 1))
     if parts < 2 or not _alone(setting) or not one_each(setting, text, found.at):
+        return []
+    if not asked_here(setting.code, text, "CTAID") or hidden(text.code, setting.lines(text.file)):
         return []
     edits, code = spans_edited(setting, text, _spans(text.code, found)), setting.code
     grid = f"dim3({launch.grid[0]}, {parts})"
@@ -114,20 +116,22 @@ def _found(code: str) -> _Sum | None:
         return None
     if pointed[1] != declared[0] or len(re.findall(rf"\b{store['name']}\b", code[opening:])) != 1:
         return None
-    if not _whole(code, loop, opening) or "++" in added[2] or "--" in added[2]:
+    if not _whole(code, loop, opening) or re.search(r"\+\+|--", added[2]):
         return None
     return _Sum(loop, store["name"], store["at"].strip(), added[1], declared[0], (store.start("name"), store.end()))
 
 
 def _whole(code: str, loop: Loop, opening: int) -> bool:
-    """Whether every thread comes to the loop, and goes on behind it."""
+    """Whether every thread comes to the loop, and goes on behind it, where it ends at a number."""
     before = re.sub(r"[ \t]*#[^\n]*\n\s*$", "", code[opening + 1 : loop.span[0]]).rstrip()
+    if not plain_ends(loop, _CALLS):
+        return False
     return before[-1:] == ";" and "{" not in before and not re.search(r"\b(?:if|while|for|switch|goto)\b", before)
 
 
 def _spans(code: str, found: _Sum) -> list[Span]:
     loop = found.loop
-    first, end = loop.start, loop.end
+    first, end = (x if re.fullmatch(r"[\w\s.+*\[\]]+", x) else f"({x})" for x in (loop.start, loop.end))
     head = f"for ({loop.kind} {loop.name} = {first} + blockIdx.y; {loop.name} < {end}; {loop.name} += gridDim.y)"
     start = code.index(found.name, found.store[0])
     stop = code.index(";", start) + 1

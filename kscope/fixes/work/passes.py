@@ -9,17 +9,18 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from kscope.features.sass.columns import total
-from kscope.fixes.given.conditions import not_written, proved, reads, shown
+from kscope.features.sass.slices import pointer
+from kscope.fixes.atomics.reading import MODIFIED, into_the_same
+from kscope.fixes.given.conditions import WRITES, not_written, proved, reads, shown
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import SIZES
-from kscope.fixes.given.text import Loop, Span, Text, kernel_text, loops, plain, spans_edited
+from kscope.fixes.given.text import Loop, Span, Text, kernel_text, loops, outside, plain, spans_edited, written
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.units import counted
 
 WORD, MOST = 4, 160  # bytes of a register; registers for the row: a thread has 255, and the passes' own stay
 TRIED = 3  # block sizes that the places of a row are played for
-_WRITTEN = re.compile(r"(\w+)\s*(?:(?<![=!<>+*/-])[-+*/|&^]?=(?!=)|\+\+|--)")
 _FLOW = re.compile(r"\b(?:break|continue|return|goto|while|switch|asm)\b|#")
 _PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+unroll[^\n]*\n\s*$")
 _USE = re.compile(r"(?<![\w.])(?<!->)(?P<name>\w+)\s*\[(?P<at>[^][;=]*)\]")
@@ -43,7 +44,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if text is None or launch is None or found is None or launch.block[1] * launch.block[2] > 1:
         return []
     loads = [_loads(setting, text, loop) for loop in found.loops]
-    length = _length(setting, loads)
+    length = _length(setting, loads) if _of_all_blocks(text.code, setting.name, found) else 0.0
     rounds = math.ceil(length / launch.threads) if length else 0
     more = rounds * max(1, SIZES[found.element] // WORD)
     will = setting.occupancy(registers=launch.registers + more)
@@ -51,6 +52,9 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     edits = spans_edited(setting, text, _spans(text.code, found, rounds))
     every = [i for one in loads for i in one]
+    writes = setting.code.where(lambda ins, op: op.space in ("global", "generic") and op.access in WRITES)
+    if {pointer(setting.code, i) for i in every} & {pointer(setting.code, i) for i in writes} - {None}:
+        return []
     bytes_ = rounds * launch.threads * SIZES[found.element]
     return [
         Fix(
@@ -87,6 +91,15 @@ def passes(setting: Setting) -> float:
     return len({code.cfg.loop_of[i] for i in loads} - {None})
 
 
+def _of_all_blocks(code: str, name: str, found: _Passes) -> bool:
+    """Whether a row's length is one of the launch, no other of another block."""
+    head = re.search(rf"\b{re.escape(name)}\s*\(([^{{]*)\{{", code)
+    given = set(re.findall(r"(?<![*&]) (\w+)\s*(?=[,)])", head[1])) if head is not None else set()
+    words = set(re.findall(r"[A-Za-z_]\w*", plain(found.loops[0].end, code)))
+    of_template = set(re.findall(r"\bint\s+(\w+)\s*[,>]", code[: head.start()] if head is not None else ""))
+    return "[" not in found.loops[0].end and words <= given | of_template
+
+
 def _found(code: str, threads: int) -> _Passes | None:
     """The loops of a thread's elements, where there are several over the same."""
     heads: dict[tuple[str, str], list[Loop]] = {}
@@ -120,18 +133,26 @@ def _same(code: str, mine: Sequence[Loop], match: re.Match[str], end: str) -> _P
     name, first = match["name"], mine[0]
     index = _by_counter(match["at"], first.name)
     element = re.search(rf"\b(?P<type>\w+)\s*\*\s*(?:const\s+)?(?:__restrict__\s+)?{name}\b(?!\s*\()", code)
-    if index is None or element is None or element["type"] not in SIZES or f"{name}_row" in code:
+    taken = re.search(rf"\b{name}_(?:row|n)\b", code)
+    if index is None or element is None or element["type"] not in SIZES or taken is not None:
         return None
+    if re.search(r"\bif\b|\bcase\b|\?|&&|\|\|", code[first.body[0] : match.start()]):
+        return None  # not every element is loaded
     uses = []
     for loop in mine:
         spans = [m.span() for m in _USE.finditer(code, *loop.body)
                  if m["name"] == name and _by_counter(m["at"], loop.name) == index]  # fmt: skip
         uses.append(tuple(spans))
     names = {*re.findall(r"[A-Za-z_]\w*", f"{index} {end}"), name}
-    changed = {m[1] for m in _WRITTEN.finditer(code, first.span[0])} - {x.name for x in mine}
-    stored = re.search(rf"(?<![\w.])(?<!->){name}\s*\[[^;]*?\]\s*[-+*/|&^]?=(?!=)|&\s*{name}\b", code)
-    counters = any(x.name in {m[1] for m in _WRITTEN.finditer(code, *x.body)} for x in mine)
-    if not all(uses) or names & changed or stored is not None or counters:
+    behind = outside(code, [(0, first.span[0]), *(x.span for x in mine)])
+    every = "|".join({name} | into_the_same(code, name))
+    stores = (
+        rf"(?<![\w.])(?<!->)(?:{every})\s*\[[^;]*?\]\s*(?:\.\s*\w+)*{MODIFIED}|(?:\+\+|--)\s*(?:{every})\s*\[|"
+        rf"(?<!&)&\s*(?:{every})\b|(?:[;{{}})]|\belse|[+]{{2}}|--)\s*\*\s*\(?\s*(?:{every})\b[^;=,]*{MODIFIED}"
+    )
+    stored = re.search(stores, code)
+    counters = any(written(x.name, code[slice(*x.body)]) for x in mine)
+    if not all(uses) or any(written(n, behind) for n in names - {first.name}) or stored is not None or counters:
         return None
     return _Passes(tuple(mine), name, element["type"], match["at"].strip(), tuple(uses))
 
@@ -152,12 +173,15 @@ def _loads(setting: Setting, text: Text, loop: Loop) -> list[int]:
 
 
 def _length(setting: Setting, loads: Sequence[Sequence[int]]) -> float:
-    """Elements of a row, as threads were counted; 0 where the passes differ, or nothing was counted."""
+    """Elements of a row, as threads were counted that loaded from what all passes load from; 0 where the passes differ,
+    or nothing was counted."""
     threads, launch = getattr(setting.code, "threads", None), setting.launch
     if threads is None or launch is None or not all(loads):
         return 0.0
-    found = {total(threads, one) / launch.blocks for one in loads}
-    return found.pop() if len(found) == 1 else 0.0
+    code, lengths = setting.code, set()
+    for of in {pointer(code, i) for i in loads[0]}.intersection(*({pointer(code, i) for i in one} for one in loads)):
+        lengths |= {total(threads, [i for i in one if pointer(code, i) == of]) / launch.blocks for one in loads}
+    return lengths.pop() if len(lengths) == 1 else 0.0
 
 
 def _spans(code: str, found: _Passes, rounds: int) -> list[Span]:

@@ -99,8 +99,8 @@ def ring(asked: Asked) -> list[Fix]:
             continue
         (wait,) = waits
         commits = [i for i in body if code[i].opcode == "LDGDEPBAR"]
-        if len(commits) != 1:
-            continue
+        if len(commits) != 1 or not code.cfg.every_round(copy.loop, commits[0]):
+            continue  # the last rounds' tiles would not be waited for
         behind = commits[0] < wait
         leave = copy.ahead if behind else copy.ahead - 1
 
@@ -110,8 +110,9 @@ def ring(asked: Asked) -> list[Fix]:
             return f"{match['prior'] or match['asm']}{n}"
 
         apart = _apart(code, copy.loop, body, barriers)
-        edits = changed(places(setting, [wait]), lambda text: _WAIT.sub(one, text, count=1))
-        if not edits or leave <= copy.left:
+        where = places(setting, [wait])
+        edits = changed(where, lambda text: _WAIT.sub(one, text, count=1))
+        if any(len(_WAIT.findall(p.text)) != 1 for p in where) or not edits or leave <= copy.left:
             continue
         return [
             Fix(
@@ -131,10 +132,8 @@ def ring(asked: Asked) -> list[Fix]:
                         "a barrier of every round stands between the tile's last load and the next copy",
                         f"{counted(len(barriers), 'barrier')} a round: is one between the last use and the next copy?",
                     ),
-                    shown(
-                        code.cfg.every_round(copy.loop, commits[0]), "each round commits a group, also where it copies "
-                        "nothing", "code", commits, "the commit runs in every round", "see the loop",
-                    ),
+                    proved("each round commits a group, also where it copies nothing", "code", commits,
+                           "the commit runs in every round"),
                 ],
                 proof=[
                     Proof(

@@ -16,6 +16,8 @@ _METHOD = re.compile(r"(?<![\w.])(?<!->)(\w+)(?:\s*\[[^][]*\])*\s*(?:\.|->)\s*\w
 _WRITTEN = re.compile(r'"[=+]&?\w+"\s*\(\s*(\w+)')
 _OWN = re.compile(r"\b(?!else\b|do\b|return\b)[A-Za-z_]\w*(?:\s+|\s*[*&]\s*)(\w+)\s*=(?!=)")
 _CALL = re.compile(r"(?<![\w.:>])((?:\w+::)*[A-Za-z_]\w*)\s*(?:<[\w, ]*>)?\s*\(")
+_MEMBER = re.compile(r"(?<![\w.\]>])(\w+)\.\w+\s*(?:(?:[-+*/|&^%]|<<|>>)?=(?!=)|\+\+|--)")
+_INSIDE = re.compile(r"\w+\s*\[[^][]*\]")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _STATEMENTS = {"for", "if", "while", "switch", "sizeof"}
 _PLAIN = re.compile(
@@ -45,6 +47,14 @@ def touched(text: str, code: str, around: str) -> set[str]:
         elif not _PLAIN.fullmatch(name):
             found |= {w for a in given for one in a for w in _WORD.findall(one)}
     return found
+
+
+def names_changed(text: str, code: str, around: str) -> set[str]:
+    """The same without what is changed in arrays and by atomics: variables."""
+    bare = re.sub(r"\batomic\w+\s*\(", "min(", text)
+    while (less := _INSIDE.sub("0", bare)) != bare:
+        bare = less
+    return {n for n in {*_MEMBER.findall(text), *touched(bare, code, around)} if n.isidentifier()}
 
 
 def _altered(given: Sequence[Sequence[str]], where: str, at: int) -> set[str]:
