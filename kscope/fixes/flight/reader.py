@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from kscope.fixes.atomics.reading import MODIFIED, changed, statements
 from kscope.fixes.flight.heads import Goes, Head
 from kscope.fixes.flight.held import Held, Step, Test, Tests
-from kscope.fixes.flight.names import CALLED, NAME, alike, constant, given, lends, may_store, put, stored, word
+from kscope.fixes.flight.names import NAME, alike, constant, lends, may_store, put, stored, word
+from kscope.fixes.given.by_reference import CALLED, given
 from kscope.fixes.given.source import SIZES, split_declarators
 from kscope.fixes.given.text import closing, statement_end
 from kscope.fixes.thread.split import returns

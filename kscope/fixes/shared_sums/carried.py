@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kscope.fixes.flight.names import given
+from kscope.fixes.given.by_reference import given
 from kscope.fixes.given.source import SIZES, declarations
 from kscope.fixes.given.text import Loop
 
