@@ -48,3 +48,18 @@ def test_a_version_that_has_it_is_known() -> None:
 
 def test_where_all_came_first_nothing_is_asked_for() -> None:
     assert not [f for f in changes("streams.first", "LAT302") if f.kind == "qualifier"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("float* t = a; a = b; b = t; a[0] = b[1];", False),  # both lead to both
+        ("if (n > 3) b = a; b[0] = a[1];", False),
+        ("swap(a, b); a[0] = b[1];", False),
+        ("a += n; b = b + n; a[0] = b[1];", True),
+        ("float* t = a + n; t[0] = b[1]; *b = 3;", True),
+        ("float v = b[n]; a[n] = v; b[n] = a[n];", True),
+    ],
+)
+def test_pointers_that_change_places_are_left(body: str, said: bool) -> None:
+    assert bool(spans(f"__global__ void k(float* a, float* b, int n) {{ {body} }}", "k")) is said

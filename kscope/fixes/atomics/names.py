@@ -5,20 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from kscope.fixes.atomics.by_reference import CALLED
 from kscope.fixes.atomics.reading import MODIFIED
 from kscope.fixes.given.source import SIZES, split_declarators
 from kscope.fixes.given.text import closing
 
-CALLED = {"min", "max", "abs", "make_float2", "make_float4", "make_int2", "make_int4"}
-"""Functions whose result their arguments alone decide."""
 NAME = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*")
 _POINTER = re.compile(
     r"(?<=[;{}])\s*(?:const\s+)?(?:auto\b\s*(?:const\s+)?(?P<way>\*?)|[\w:]+(?:<[\w\s,:]*>)?(?:\s+(?:const|int|long|char|short))*\s*"
     r"(?P<star>\*))[\s*]*(?:const\s+)?(?:__restrict(?:__)?\s+)?(?P<name>[A-Za-z_]\w*)\s*=(?P<value>[^;]*);"
-)
-_BY_VALUES = re.compile(
-    r"__\w+|f?(?:min|max|abs|r?sqrt|exp2?|exp10|expm1|log|log2|log1p|sin|cos|tanh?|pow|floor|ceil|fma|round|rint|erf)f?"
-    r"|make_\w+|static_cast|float|half|double|int"
 )
 _BY_VALUE = re.compile(r"\s*([\w:]+)(?:<.*>)?\s+(\w+)\s*", re.S)
 _PLACE = re.compile(r"\s*[&(]*\s*\w+\s*[+[][^?]*|.*NULL.*", re.S)
@@ -84,20 +79,6 @@ def lends(body: str, name: str, handed: set[str]) -> bool:
         if close is None or re.match(r"(?:\s*\.\s*\w+)+\s*\(", body[close + 1 :]):
             return True
     return False
-
-
-def given(body: str, lines: Sequence[str]) -> set[str]:
-    """Names that a text gives as they are to functions that could take them by reference."""
-    out = set[str]()
-    text = "\n".join(lines)
-    for m in re.finditer(r"([A-Za-z_]\w*)\s*(?:<[\w, ]*>)?\(", body):
-        if m[1] in {"if", "for", "while", "switch", "sizeof"} | CALLED | set(SIZES) or _BY_VALUES.fullmatch(m[1]):
-            continue
-        close = closing(body, m.end())
-        params = re.findall(rf"__device__[^;{{}}()]*\b{m[1]}\s*\(([^()]*)\)", text)
-        if close is not None and not (params and all("&" not in p for p in params)):
-            out |= {a.strip() for a in split_declarators(body[m.end() : close])}
-    return out | set(re.findall(r"&\s*\w+\s*=\s*(\w+)\s*;", body))
 
 
 def stored(text: str, name: str) -> bool:

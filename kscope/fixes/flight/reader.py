@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kscope.fixes.atomics.names import CALLED, NAME, alike, constant, given, lends, may_store, put, stored, word
+from kscope.fixes.atomics.by_reference import CALLED, given
+from kscope.fixes.atomics.names import NAME, alike, constant, lends, may_store, put, stored, word
 from kscope.fixes.atomics.reading import MODIFIED, changed, statements
 from kscope.fixes.flight.heads import Goes, Head
 from kscope.fixes.flight.held import Held, Step, Test, Tests

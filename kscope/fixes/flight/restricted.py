@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.slices import pointer
+from kscope.fixes.atomics.names import alike
 from kscope.fixes.given.conditions import WRITES, proved
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import split_declarators
@@ -61,11 +62,28 @@ def _apart(setting: Setting, late: list[int]) -> list[int]:
     return [i for i in late if pointer(code, i) is not None and pointer(code, i) not in written]
 
 
+def exchanged(code: str, start: int, close: int) -> bool:
+    """Whether a kernel gives one of its pointers another one's value: each then leads to both arrays."""
+    names = {m[0] for one in split_declarators(code[start:close])
+             if "*" in one and (m := re.search(r"\w+(?=\s*(?:=.*)?$)", one)) is not None}  # fmt: skip
+    body = code[close:]
+    given = [n for n in names if re.search(rf"(?<![\w.*])(?<!->){n}\s*=(?!=)|\bswap\s*\([^;]*\b{n}\b", body)]
+    swapped = len([n for n in given if re.search(rf"\bswap\s*\([^;]*\b{n}\b", body)]) > 1
+    return swapped or any(len(alike(body, n, names | _locals(body)) & names) > 1 for n in given)
+
+
+def _locals(body: str) -> set[str]:
+    """Pointers that a text declares."""
+    return set(re.findall(r"\*\s*(?:const\s+)?([A-Za-z_]\w*)\s*=(?!=)", body))
+
+
 def spans(code: str, name: str) -> list[Span]:
     """Where the word is missing in a kernel's head; none where all have it."""
     head = re.search(rf"\b{re.escape(name)}\s*\(", code)
     close = closing(code, head.end()) if head is not None else None
     if head is None or close is None:
+        return []
+    if exchanged(code, head.end(), close):
         return []
     out, at = list[Span](), head.end()
     for one in split_declarators(code[head.end() : close]):

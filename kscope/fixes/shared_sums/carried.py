@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kscope.fixes.atomics.names import given
+from kscope.fixes.atomics.by_reference import given
 from kscope.fixes.given.rewrite import declarations
 from kscope.fixes.given.source import SIZES
 from kscope.fixes.given.text import Loop

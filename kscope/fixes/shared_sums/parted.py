@@ -100,18 +100,28 @@ def parted(code: str, lines: Sequence[str] = ()) -> Parted | None:
     if len(declared) > 1 or code.count("__shared__") != len(declared) or not every:
         return None
     bare = outside(code, [(0, opening), *((one.span[0], one.body[1]) for one in every)])
-    if _STORED.search(bare) or "atomic" in bare or acting(bare) or any(carried(code, x, lines) for x in every):
+    if _acts(code, every, bare, lines) or _late(code, every, bare, {m["name"] for m in declared}):
         return None
-    if any(a is not b and a.body[0] <= b.span[0] < a.body[1] for a in every for b in every):
-        return None
-    stored = {m[1] for x in every for m in re.finditer(rf"(\w+)\s*\[[^;]*\]{MODIFIED}", code[slice(*x.body)])}
-    same = {n for name in stored - {m['name'] for m in declared} for n in (name, *into_the_same(code, name))}
-    if any(re.search(rf"(?<![\w.]){n}\s*\[|\*\s*{n}\b\s*[;,)]", bare) for n in same):
-        return None  # read by blocks that come when others have stored
     if not declared:
         alone = "__syncthreads" not in code and "atomic" not in code and all(_alone(code, one) for one in every)
         return Parted(tuple(every), (), "", whole=True) if alone else None
     return _summed(code, declared[0], every)
+
+
+def _acts(code: str, every: Sequence[Loop], bare: str, lines: Sequence[str]) -> bool:
+    """Whether something is done outside of the loops, or carried on by their rounds."""
+    stored = _STORED.search(bare) is not None or "atomic" in bare
+    return stored or acting(bare) or any(carried(code, x, lines) for x in every)
+
+
+def _late(code: str, every: Sequence[Loop], bare: str, shared: set[str]) -> bool:
+    """Whether loops stand in each other, or what stands outside of them reads what they store: blocks may come to it
+    when others have stored there."""
+    if any(a is not b and a.body[0] <= b.span[0] < a.body[1] for a in every for b in every):
+        return True
+    stored = {m[1] for x in every for m in re.finditer(rf"(\w+)\s*\[[^;]*\]{MODIFIED}", code[slice(*x.body)])}
+    same = {n for name in stored - shared for n in (name, *into_the_same(code, name))}
+    return any(re.search(rf"(?<![\w.]){n}\s*\[|\*\s*{n}\b\s*[;,)]", bare) for n in same)
 
 
 def _summed(code: str, array: re.Match[str], every: list[Loop]) -> Parted | None:

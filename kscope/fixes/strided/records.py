@@ -85,15 +85,20 @@ def stored(code: str, numbers: Mapping[str, int] | None = None) -> list[Stored]:
         return any(a <= part.place[0] < b and re.search(rf"\b{k}\b", part.index) for k, a, b in counted)
 
     parts = [x for x in _parts(code, opened) if x.name in known and not word(x)] if known else []
-    for run in _runs(code, parts):
-        kind = known[run[0].name]
-        if _whole(code, run, kind):
-            out.append(Stored(run[0].name, kind, len(run), tuple(run)))
-        else:
-            out += [Stored(x.name, kind, 0, (x,)) for x in run if not x.field]
+    out += _in_words(code, parts, known)
     taken = {p.place[0] for x in out for p in x.parts} | {x.place[0] for x in parts if x.field}
     out += [x for x in _others(code, opened) if x.parts[0].place[0] not in taken and not word(x.parts[0])]
     return [x for x in out if x.words or not _several(code, x.parts[0])]
+
+
+def _in_words(code: str, parts: list[Part], known: Mapping[str, str]) -> Iterator[Stored]:
+    """Words and fields that fill a record together, and what is stored alone."""
+    for run in _runs(code, parts):
+        kind = known[run[0].name]
+        if _whole(code, run, kind):
+            yield Stored(run[0].name, kind, len(run), tuple(run))
+        else:
+            yield from (Stored(x.name, kind, 0, (x,)) for x in run if not x.field)
 
 
 def _several(code: str, part: Part) -> bool:

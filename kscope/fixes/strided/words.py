@@ -115,15 +115,8 @@ def _together(
     piece = code[begin : spans[-1][1]]
     if begin <= opened or _STRANGE.search(piece) or _deep(piece) or re.search(r"(?:^|;)\s*[\w:]+\s*\(", piece):
         return None
-    for start, end, _ in spans:
-        head = max(code.rfind(c, 0, start) for c in ";{}") + 1
-        stop = statement_end(code, head + len(code[head:]) - len(code[head:].lstrip()))
-        written = re.match(MODIFIED, code[end:]) or re.search(r"(?:&|\+\+|--)\s*$", code[:start])
-        bound = re.search(r"&\s*\w+\s*[=({]\s*$", code[:start])
-        handed = _CALLED.search(code[head:start]) if code[start:].startswith(tuple(writable)) else None
-        by_reference = handed is not None and handed["name"] not in PURE | SIZES.keys()
-        if written or bound or by_reference or _ASKED.search(code[head : stop or end]):
-            return None
+    if not all(_plainly(code, start, end, writable) for start, end, _ in spans):
+        return None
     head = max(code.rfind(c, 0, spans[-1][0]) for c in ";{}") + 1  # the last statement stores behind what it reads
     stores = len(_STORES.findall(code[head : spans[-1][1]]))
     several = len(list(split_declarators(code[head : spans[-1][1]]))) > 1
@@ -131,6 +124,17 @@ def _together(
         return None
     given = any(re.search(rf"(?<![\w.])(?<!->){name}\b\s*(?:[^\[\s]|$)", piece) for name in writable)
     return None if given else begin
+
+
+def _plainly(code: str, start: int, end: int, writable: Sequence[str]) -> bool:
+    """Whether a use reads a word, whatever else its statement asks for."""
+    head = max(code.rfind(c, 0, start) for c in ";{}") + 1
+    stop = statement_end(code, head + len(code[head:]) - len(code[head:].lstrip()))
+    written = re.match(MODIFIED, code[end:]) or re.search(r"(?:&|\+\+|--)\s*$", code[:start])
+    bound = re.search(r"&\s*\w+\s*[=({]\s*$", code[:start])
+    handed = _CALLED.search(code[head:start]) if code[start:].startswith(tuple(writable)) else None
+    by_reference = handed is not None and handed["name"] not in PURE | SIZES.keys()
+    return not (written or bound or by_reference or _ASKED.search(code[head : stop or end]))
 
 
 def _deep(piece: str) -> bool:
