@@ -84,3 +84,17 @@ def test_functions_stand_before_a_head_of_several_lines(line: int, first: int) -
             "template <class T>", "__global__", "void g(T* a)", "{", "  a[0]=1;", "}", "CASE(a, b)",
             "__global__ void h(int a) { }"]  # fmt: skip
     assert text.declared_at(lines, line) == first
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        ("for (int i = 0; i < n; i++) if (x[i]) a(); else b(); c();", "if (x[i]) a(); else b();"),
+        ("for (int i = 0; i < n; i++) for (;;) if (i) a(); else if (n) { b(); } else d(); c();",
+         "for (;;) if (i) a(); else if (n) { b(); } else d();"),
+        ("if (n) for (int i = 0; i < n; i++) { a(); } else b();", "{ a(); }"),
+    ],
+)  # fmt: skip
+def test_a_loops_statement_has_its_else(code: str, body: str) -> None:
+    (one, *_) = text.loops(code)
+    assert code[slice(*one.body)] == body

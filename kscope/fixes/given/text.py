@@ -175,7 +175,7 @@ def loops(code: str) -> list[Loop]:
             continue
         rest = code[close + 1 :]
         start = close + 1 + len(rest) - len(rest.lstrip())
-        end = statement_end(code, start)
+        end = statement_end(code, start, others=True)
         if end is not None:
             head = (match.start(), close + 1)
             kind, name, first, last = (match[part].strip() for part in ("type", "name", "start", "end"))
@@ -186,8 +186,8 @@ def loops(code: str) -> list[Loop]:
     return out
 
 
-def statement_end(code: str, at: int) -> int | None:
-    """The end of the statement that begins there: of its block, or behind its semicolon."""
+def statement_end(code: str, at: int, *, others: bool = False) -> int | None:
+    """The end of the statement that begins there: of its block, or behind its semicolon. others: of its else, too."""
     depth = 0
     head = re.match(r"(?:for|if|while|switch)\s*\(", code[at:])
     if head is not None:
@@ -195,7 +195,9 @@ def statement_end(code: str, at: int) -> int | None:
         if close is None:
             return None
         inner = close + 1 + len(code[close + 1 :]) - len(code[close + 1 :].lstrip())
-        return statement_end(code, inner)
+        end = statement_end(code, inner, others=others)
+        more = re.compile(r"\s*else\b\s*").match(code, end or 0) if others and code.startswith("if", at) else None
+        return end if end is None or more is None else statement_end(code, more.end(), others=True)
     if code[at : at + 1] == "#":
         line = code.find("\n", at)
         rest = code[line:]
