@@ -9,8 +9,10 @@ from msgspec import structs
 from kscope.engine.findings.mended import setting_of
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.setting import Setting
+from kscope.fixes.tiling import smaller
 from kscope.fixes.tiling.hidden import hides_places
 from kscope.fixes.tiling.smaller import _played, pieces, spans
+from tests.support.altered import told
 from tests.support.with_sources import ABOVE, changes
 from tools.fixes_pairs import facts
 
@@ -92,3 +94,11 @@ def test_places_behind_a_macro(above: str, used: str, hides: bool) -> None:
 
 def test_each_thread_is_there_once() -> None:
     assert _played(4) == 1 * 64 + 3 * 128 + 5 * 1024
+
+
+@pytest.mark.parametrize("place", ["TID", "CTAID"])
+def test_functions_that_ask_for_a_thread_or_a_block(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    capture = ("tail_effect.slow", "GRD402", smaller.fixes)
+    assert told(*capture)
+    monkeypatch.setattr(smaller, "asked_here", lambda code, text, asked: asked != place)
+    assert not told(*capture)

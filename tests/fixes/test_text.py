@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kscope.fixes.given import source, text
+from kscope.fixes.given import rewrite, source, text
 from kscope.fixes.rows import function
 
 START, STEP = "blockIdx.x * (size_t)blockDim.x + threadIdx.x", "(size_t)gridDim.x * blockDim.x"
@@ -100,7 +100,7 @@ def test_numbers_of_two_functions_are_none_of_a_file() -> None:
 
 def test_what_a_text_declares() -> None:
     code = "__global__ void k(const float4* a, int n) { char4 b = p[n], c; for (int i = 0; i < n; i++) return b; }"
-    assert source.declarations(code) == [
+    assert rewrite.declarations(code) == [
         ("float4", "a"), ("int", "n"), ("char4", "b"), ("char4", "c"), ("int", "i"),
     ]  # fmt: skip
 
@@ -113,3 +113,15 @@ def test_what_a_text_declares() -> None:
 def test_the_body_of_a_loop_has_its_else(body: str) -> None:
     code = f"for (int i = 0; i < n; i++) {body} z = 4;"
     assert code[slice(*text.loops(code)[0].body)] == body
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        ("for (int i = 0; i < n; i++) if (x[i]) a(); else b(); c();", "if (x[i]) a(); else b();"),
+        ("for (int i = 0; i < n; i++) for (;;) if (i) a(); else if (n) { b(); } else d(); c();",
+         "for (;;) if (i) a(); else if (n) { b(); } else d();"),
+        ("if (n) for (int i = 0; i < n; i++) { a(); } else b();", "{ a(); }"),
+    ],
+)  # fmt: skip
+def test_a_loops_statement_has_its_else(code: str, body: str) -> None:
+    (one, *_) = text.loops(code)
+    assert code[slice(*one.body)] == body
