@@ -117,9 +117,9 @@ def as_whole(value: Values) -> Values:
     return np.trunc(value).astype(np.int64)
 
 
-def typed(value: Values, kind: str) -> Values:
-    """As a variable of a type holds it, where fractions are played as what they are."""
-    if kind == "auto" or isinstance(value, (Vector, Pointer)):
+def typed(value: Values, kind: str, *, real: bool) -> Values:
+    """As a variable of a type holds it. real: whether fractions are played as what they are."""
+    if kind == "auto" or isinstance(value, (Vector, Pointer)) or not (real or kind == "bool"):
         return value
     return as_float(value) if kind.startswith(FLOATS) else np.asarray(value) != 0 if kind == "bool" else as_whole(value)
 

@@ -92,7 +92,7 @@ class Places:
         if star == "&":
             return self._reference(width, size, value)
         if value is None or value == ("list", []):
-            return typed(unset("", width, size), kind) if self.real and not star else unset(star, width, size)
+            return typed(unset(star, width, size), kind, real=self.real)
         if value[0] == "list":
             parts = [self.value(v) for v in value[1]]
             first: Values = Vector((*parts, *(0,) * (width - len(parts))), size) if width > 1 else parts[0]
@@ -103,7 +103,7 @@ class Places:
             raise Unplayable("a value of another type")
         if star and kind != "auto" and (first.width, first.size) not in ((width, size), carried(kind)[:2]):
             raise Unplayable("a pointer of another type")
-        return typed(first, kind) if (self.real or kind == "bool") and not star else first
+        return typed(first, kind, real=self.real)
 
     def kept(self, name: str, kind: str, value: Node | None) -> None:
         """A variable whose address is taken: it lies in an array of its own, in which it is two-byte numbers where it

@@ -204,7 +204,7 @@ class Threads(Leaving, Operators):
         value = self.value(inner)
         if isinstance(value, Pointer) != bool(stars) or stars > 1 or isinstance(value, Vector):
             raise Unplayable("a pointer as a number")
-        return self.recast(value, kind) if stars else typed(value, kind) if self.real or kind == "bool" else value
+        return self.recast(value, kind) if stars else typed(value, kind, real=self.real)
 
     def _of_name(self, node: Node) -> Values:
         known = self.names[node[1]]
