@@ -26,6 +26,7 @@ _CAST = re.compile(
 )
 _SUFFIX = re.compile(r"(?<=\d)[uU]?[lL]{0,2}\b")
 _PLACE = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\b")
+_MOVED = r"\b{x}\b\s*(?:(?:[-+*/%&|^]|<<|>>)=|\+\+|--)|(?:\+\+|--)\s*{x}\b"
 _INDEX = re.compile(r"^blockIdx\.x\*(?P<per>[\w.]+)\+threadIdx\.x$|^threadIdx\.x\+blockIdx\.x\*(?P<per2>[\w.]+)$")
 _WARPS = re.compile(r"^blockIdx\.x\*(?P<per>\w+)\+threadIdx\.x/32$")
 _LOOP = re.compile(
@@ -153,7 +154,7 @@ def plain(expression: str, text: str = "") -> str:
     """An expression without blanks, casts and suffixes; a name that the text defines once is put in."""
     for name in set(re.findall(r"(?<!\.)\b[A-Za-z_]\w*\b(?!\s*[.(\[])", expression)):
         defined = re.findall(rf"\b{name}\s*=\s*([^;,=]+)[;,]", text)
-        if len(defined) == 1 and not re.search(rf"\b{name}\s*(?:[-+*/]=|\+\+)", text):
+        if len(defined) == 1 and not re.search(_MOVED.replace("{x}", name), text):
             put = defined[0].replace("\\", "")
             expression = re.sub(rf"(?<!\.)\b{name}\b(?!\s*[.(\[])", put, expression)
     bare = re.sub(r"\s+", "", _SUFFIX.sub("", _CAST.sub("", expression)))
