@@ -90,12 +90,16 @@ def found(fn: Function) -> Serial | None:
     if not all(any(isinstance(r, Update) and r.form.state == s for r in rounds) for s in states):
         return None
     own = _declared(("block", list(_statements(body))))
-    known = kinds(fn, loop, [(kind, name) for kind, name, *_ in (*every, *own)])
-    made = [(states[r.form.state], text) for r in rounds if isinstance(r, Update)
-            for text in (r.form.factor, r.form.rest)]  # fmt: skip
-    if not all(keeps(kind, text, known) for kind, text in made):
+    if not _joins(states, rounds, kinds(fn, loop, [(kind, name) for kind, name, *_ in (*every, *own)])):
         return None
     return Serial(fn, was, loop, start, head, tail, states, moved, rounds, _writes(body))
+
+
+def _joins(states: Mapping[str, str], rounds: Sequence[Update | str], known: Mapping[str, str]) -> bool:
+    """Whether factors and rests are of types that may be joined. known: those of names."""
+    made = [(states[r.form.state], text) for r in rounds if isinstance(r, Update)
+            for text in (r.form.factor, r.form.rest)]  # fmt: skip
+    return all(keeps(kind, text, known) for kind, text in made)
 
 
 def _turned(fn: Function) -> Function:

@@ -134,9 +134,7 @@ def _planned(setting: Setting, kernel: Kernel, found: list[Add], counts: Counted
     assert launch is not None
     block = launch.block
     flat = launch.block[1] * launch.block[2] == 1
-    said = setting.code.program.resources
-    large = said is None or said.max_threads is None or math.prod(said.max_threads) >= LARGE
-    if counts is not None and counts.free and flat and large and launch.registers <= REGISTERS and block[0] < LARGE:
+    if counts is not None and counts.free and flat and _larger(setting):
         block = (LARGE, 1, 1)
     threads = block[0] * block[1] * block[2]
     held = setting.occupancy(threads=threads)
@@ -154,6 +152,13 @@ def _planned(setting: Setting, kernel: Kernel, found: list[Add], counts: Counted
         if plan is not None and adds >= MANY * places * tables * plan.blocks:
             return structs.replace(plan, whole=all(n is not None and n <= places for n in reached))
     return None
+
+
+def _larger(setting: Setting) -> bool:
+    """Whether blocks are not as large as they may be, as far as registers and what the code is compiled for say."""
+    launch, said = setting.launch, setting.code.program.resources
+    bound = math.prod(said.max_threads) if said is not None and said.max_threads is not None else LARGE
+    return launch is not None and launch.registers <= REGISTERS and launch.block[0] < LARGE <= bound
 
 
 def _launched(
