@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from kscope.features.lanes.assumption import Assumption
+from kscope.features.lanes.strides import BLOCKS
 from kscope.features.lanes.values import Lanes, block_shapes
 from kscope.features.sass.listing import Listing, Structure, once_per_code
 from kscope.isa.abi import abi
@@ -224,7 +225,7 @@ def _pieces(run: list[_Access], target: int, base: int) -> list[list[_Access]]:
 
 
 def _residue(code: Listing, index: int, target: int, shape: tuple[int, int, int]) -> tuple[int | None, bool, bool]:
-    """(address modulo `target`, the same for all launch values, address known). None where lanes differ."""
+    """(address modulo `target`, the same for all launch values, address known). None where lanes or blocks differ."""
     even: set[int | str] = set()
     for world in _worlds(code, shape, True):
         even.add(_modulo(world, index, target))
@@ -248,4 +249,8 @@ def _modulo(lanes: Lanes, index: int, target: int) -> int | str:
 
 @once_per_code
 def _worlds(code: Listing, shape: tuple[int, int, int], even: bool) -> tuple[Lanes, ...]:
-    return tuple(Lanes(code, Assumption(seed, shape, even=even, scattered=True)) for seed in SEEDS)
+    """Where launch values are even, the next blocks too: their numbers are never all multiples of anything."""
+    given = [Assumption(seed, shape, even=even, scattered=True) for seed in SEEDS]
+    if even:
+        given += [Assumption(SEEDS[0], shape, even=True, scattered=True, along=axis) for axis in BLOCKS.values()]
+    return tuple(Lanes(code, one) for one in given)

@@ -77,3 +77,19 @@ def test_what_was_stored_and_is_loaded_again_stays_in_order() -> None:
     own = ("LDG.E R6, desc[UR4][R2.64]", "STG.E desc[UR4][R2.64], R6",
            "LDG.E R7, desc[UR4][R2.64+0x4]", "STG.E desc[UR4][R2.64+0x4], R7")  # fmt: skip
     assert groups(*own, crossing=True) == [(5, 7), (6, 8)]
+
+
+@pytest.mark.parametrize(
+    ("pitch", "together"),
+    [("0x4", False), ("0x8", True), ("c[0x0][0x230]", True)],  # bytes a block: one element, two, a launch value
+)
+def test_the_next_block_has_to_be_aligned_too(pitch: str, together: bool) -> None:
+    """start[blockIdx.x] and start[blockIdx.x + 1] lie in one piece for every other block alone."""
+    text = f"""
+0x0 S2R R0, SR_CTAID.X
+0x10 LDC.64 R2, c[0x0][0x210]
+0x20 IMAD.WIDE R2, R0, {pitch}, R2
+0x30 LDG.E R6, desc[UR4][R2.64]
+0x40 LDG.E R7, desc[UR4][R2.64+0x4]
+"""
+    assert [m.members for m in merges(Listing(program(text + END), "test"))] == ([(3, 4)] if together else [])
