@@ -68,8 +68,17 @@ class Operators(Places):
         """A quotient of fractions: of whole numbers that stand for such is only known what it was made of."""
         if self.real:
             return np.true_divide(a, b)
-        combined("/", a, b)
         return mixed("/", [a, b])
+
+    def before_point(self, node: Node) -> Values:
+        """What a conversion to a whole number takes: a quotient of whole numbers in place of fractions has one."""
+        if self.real or node[:2] != ("binary", "/."):
+            return self.value(node)
+        a, b = self.value(node[2]), self.value(node[3])
+        if isinstance(a, (Pointer, Vector)) or isinstance(b, (Pointer, Vector)) or not np.all(b):
+            raise Unplayable("a quotient")
+        cut = np.abs(a) // np.abs(b)
+        return np.where((np.asarray(a) < 0) != (np.asarray(b) < 0), -cut, cut)
 
     def _of_assign(self, node: Node) -> Values:
         return self._assigned(node)[1]

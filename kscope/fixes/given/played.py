@@ -212,7 +212,7 @@ class Threads(Leaving, Operators):
 
     def _of_cast(self, node: Node) -> Values:
         _, kind, inner, stars = node
-        value = self.value(inner)
+        value = self.value(inner) if stars or kind.startswith(FLOATS) else self.before_point(inner)
         if isinstance(value, Pointer) != bool(stars) or stars > 1 or isinstance(value, Vector):
             raise Unplayable("a pointer as a number")
         if stars or kind == "bool":

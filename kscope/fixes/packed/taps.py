@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
+from kscope.fixes.given.c_types import HALVES
 from kscope.fixes.given.source import SIZES, evaluated
 from kscope.fixes.given.text import Loop, loops, plain
 
@@ -217,7 +218,7 @@ def written(one: Taps, block: tuple[int, int], *, played: bool) -> str:
     each = f"#pragma unroll\n  for (int {n} = 0; {n} < {k}; {n}++)"
     edges = [m for m in range(k + one.taps - 1) if not one.shift <= m < one.shift + k]
     # Kept as they are loaded, for a product of whole numbers, or a quotient, is another one of fractions.
-    kept = "float" if one.conv or one.kind == "float" or played else one.kind
+    kept = "float" if one.conv or one.kind == "float" or (played and one.kind in HALVES) else one.kind
     zero = "0" if kept == "float" else f"({kept})0"
     close = ")" if one.load.endswith(")") else ""
     loads = []

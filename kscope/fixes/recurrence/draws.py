@@ -11,6 +11,8 @@ from kscope.model.lazily import np
 CELLS = 1 << 15
 SIZES = ((1, 0), (2, 0), (3, 0), (2, 5))  # times the block's threads, and more, that the length is played as
 FEW = SIZES[-2:]  # of other numbers than those near 0
+WRAPS = ("unsigned", "unsigned int", "uint", "uint32_t")
+WORD = 32  # bits, after which those begin again
 BITS = 40  # of the widest: no 32-bit number is as large, and sums of them all are whole (derived: 2^40 * 2^15 < 2^62)
 NONE = 8  # one of so many is 0 (judged)
 
@@ -23,7 +25,8 @@ def drawn(name: str, size: int) -> Any:
 def wide(name: str, kind: str, size: int) -> Any:
     """Of any size and sign, or 0."""
     made = _made(name, size)
-    out = (2.0 ** made.uniform(0, BITS, CELLS)).astype(np.int64) * (made.integers(0, NONE, CELLS) > 0)
+    bits = WORD if kind.rstrip("234") in WRAPS else BITS
+    out = (2.0 ** made.uniform(0, bits, CELLS)).astype(np.int64) * (made.integers(0, NONE, CELLS) > 0)
     return out if kind.startswith("u") else out * made.choice((-1, 1), CELLS)
 
 
@@ -42,6 +45,11 @@ def tried(kinds: set[str]) -> list[tuple[str, int, int]]:
 def arrays(way: str, kinds: Mapping[str, str], size: int) -> dict[str, Any]:
     """What arrays hold at first. kinds: their types."""
     return {name: _array(way, name, kind, size) for name, kind in kinds.items()}
+
+
+def held(kind: str, cells: Any) -> Any:
+    """Whole numbers as arrays of a type hold them."""
+    return cells & (1 << WORD) - 1 if kind.rstrip("234") in WRAPS else cells
 
 
 def _array(way: str, name: str, kind: str, size: int) -> Any:

@@ -17,7 +17,7 @@ from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.kinds import LETTERS
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.recurrence.draws import CELLS, arrays, drawn, tried
+from kscope.fixes.recurrence.draws import CELLS, arrays, drawn, held, tried
 from kscope.fixes.recurrence.rewritten import numbers
 from kscope.fixes.rows.compared import arrayed
 from kscope.fixes.rows.function import Function, function
@@ -226,7 +226,7 @@ def _made(
         if kind != fn.pointers[y] or x == y:
             continue
         for exclusive, wanted in ((False, sums), (True, sums - before[x][:many])):
-            if np.array_equal(after[y][:many], wanted):
+            if np.array_equal(after[y][:many], held(kind, wanted)):
                 return x, y, exclusive
     return None
 
