@@ -19,6 +19,10 @@ STORE = ("LDC.64 R8, c[0x0][0x210]", "IMAD.WIDE R8, R5, 0x4, R8", "STG.E desc[UR
         ((*HEAD, NUMBER, *STORE), True),
         ((*HEAD, "IMAD.MOV.U32 R7, RZ, RZ, R0", "IMAD R5, R3, UR4, R7", *STORE), True),  # through a copy
         (("S2R R0, SR_TID.X", "S2UR UR4, SR_CTAID.X", "IMAD R5, R0, c[0x0][0x0], R0", *STORE), False),
+        # a number of 64 bits, whose thread has nothing above it
+        ((*HEAD, "HFMA2.MMA R1, -RZ, RZ, 0, 0", "IMAD.WIDE.U32 R4, R3, UR4, R0", *STORE), True),
+        ((*HEAD, "IMAD.MOV.U32 R1, RZ, RZ, RZ", "IMAD.WIDE.U32 R4, R3, UR4, R0", *STORE), True),
+        ((*HEAD, "MOV R1, 0x1", "IMAD.WIDE.U32 R4, R3, UR4, R0", *STORE), False),
         # the number of all threads, by which a loop over the grid goes on
         ((*HEAD, NUMBER, "ULDC UR5, c[0x0][0xc]", "IMAD R6, R3, UR5, RZ", "IMAD.IADD R5, R5, 0x1, R6", *STORE), True),
         # a block for each row, whose threads go through it

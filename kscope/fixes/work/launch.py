@@ -120,10 +120,8 @@ def rows(asked: Asked) -> list[Fix]:
     long = metrics.get(A_LINE)
     if launch is None or not isinstance(long, (int, float)):
         return []
-    if not any_shape(asked, [n for n in range(3) if launch.block[n] > 1]):
-        return []
     block = longer_rows(launch.block, int(long) // launch.block[0])
-    if not _elements(asked.setting, [n for n in range(3) if launch.block[n] != block[n]], math.prod(block)):
+    if not _free(asked, [n for n in range(3) if launch.block[n] != block[n]], math.prod(block)):
         return []
     data = [launch.grid[n] * launch.block[n] for n in range(3)]
     grid = [-(-data[n] // block[n]) for n in range(3)]
@@ -155,6 +153,7 @@ def rows(asked: Asked) -> list[Fix]:
 
 
 def _free(asked: Asked, axes: list[int], threads: int) -> bool:
+    """Whether blocks may have so many threads, of another shape along these axes, as the code and its text say."""
     return any_shape(asked, axes) and _elements(asked.setting, axes, threads)
 
 
@@ -165,6 +164,7 @@ def _elements(setting: Setting, axes: list[int], threads: int) -> bool:
     if text is None:
         return True
     bare = re.sub(r"\s+", "", CAST.sub("", text.code[text.code.find("{") :]))
+    bare = re.sub(r"\((block(?:Idx|Dim)\.[xyz]\*block(?:Idx|Dim)\.[xyz])\)", r"\1", bare)
     for axis in ("xyz"[n] for n in axes):
         block = rf"(?:blockIdx\.{axis}\*blockDim\.{axis}|blockDim\.{axis}\*blockIdx\.{axis})"
         element = rf"(?:{block}\+threadIdx\.{axis}|threadIdx\.{axis}\+{block})"

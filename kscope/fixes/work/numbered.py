@@ -43,8 +43,10 @@ def _copies(ins: Instruction) -> bool:
 
 def _read(code: Listing, index: int, axis: int) -> Iterator[Place | None]:
     ins = code.program.instructions[index]
+    upper = ins.operands[-1].register + 1 if ins.opcode == "STL" and "64" in ins.mods else -1
     for register in ins.uses:
-        yield _made(code, index, register, axis, _DEEP)
+        if register != upper or len(code.defuse.producers(index, register)) == 1:  # a pair's rest is put away with it
+            yield _made(code, index, register, axis, _DEEP)
     for operand in ins.operands:
         yield _constant(code, operand, axis)
 
@@ -52,10 +54,21 @@ def _read(code: Listing, index: int, axis: int) -> Iterator[Place | None]:
 def _product(code: Listing, index: int, axis: int) -> tuple[set[Place | None], Place | None]:
     """What a multiplication multiplies, and what it adds; nothing of any other instruction."""
     ins = code.program.instructions[index]
-    if ins.opcode not in ("IMAD", "UIMAD") or set(ins.mods) - {"U32", "MOV"} or len(ins.operands) != 4:
+    if ins.opcode not in ("IMAD", "UIMAD") or set(ins.mods) - {"U32", "MOV", "WIDE"} or len(ins.operands) != 4:
         return set(), None
+    if "WIDE" in ins.mods and not _zero(code, index, ins.operands[3].register + 1):
+        return set(), None  # a pair of registers is added, of which the upper one is not known
     first, second, third = (_operand(code, index, o, axis, _DEEP) for o in ins.operands[1:])
     return {first, second}, third
+
+
+def _zero(code: Listing, index: int, register: int) -> bool:
+    """Whether a register holds 0: what a thread's number of 32 bits has above it."""
+    made = [code.program.instructions[i] for i in code.defuse.producers(index, register)]
+    return bool(made) and all(
+        (_copies(ins) or ins.opcode == "HFMA2") and all(o.text.strip("-") in ("RZ", "URZ", "0", "0x0")
+                                                        for o in ins.operands[1:]) for ins in made
+    )  # fmt: skip
 
 
 def _operand(code: Listing, index: int, operand: Operand, axis: int, deep: int) -> Place | None:
