@@ -26,9 +26,20 @@ def carried(code: str, loop: Loop, lines: Sequence[str]) -> bool:
     outside = {name for _, name in declarations(before)} | {name for kind, name in given_over if kind not in SIZES}
     outside -= {name for _, name in declarations(text)} | set(re.findall(r"\*[\s\w]*?(\w+)\s*[,)]", head))
     handed = {re.sub(r"^\s*&\s*|\s*\[[^\]]*\]\s*$", "", one) for one in given(text, lines)}
-    methods = set(re.findall(rf"{_NAMED}(\w+)\s*(?:\[[^\]]*\]\s*)?\.\s*\w+\s*\(", text))
+    methods = _methods(text) - {name for _, name in given_over}  # which `asked` names
     steady = set(re.findall(r"\bconst\s+\w[\w\s]*?[\s*&]+(\w+)\s*[=({]", before))
     return bool((handed | methods) & outside - steady)
+
+
+def asked(code: str, loops: Sequence[Loop]) -> list[str]:
+    """Parameters of a kernel whose methods the rounds of its loops call: each thread has its own of them."""
+    given_over = {name for _, name in declarations(code[code.find("(") : code.find("{")])}
+    return sorted(given_over.intersection(*[set().union(*(_methods(code[slice(*one.body)]) for one in loops))]))
+
+
+def _methods(text: str) -> set[str]:
+    """Names whose methods are called."""
+    return set(re.findall(rf"{_NAMED}(\w+)\s*(?:\[[^\]]*\]\s*)?\.\s*\w+\s*\(", text))
 
 
 def acting(text: str) -> bool:

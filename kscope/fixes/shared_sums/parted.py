@@ -16,8 +16,9 @@ from kscope.fixes.given.rewrite import Call, calls_of
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Loop, Span, closing, kernel_text, loops, outside, plain, spans_edited
 from kscope.fixes.shared_sums.carried import acting, carried
+from kscope.fixes.shared_sums.carried import asked as methods_of
 from kscope.fixes.shared_sums.rounds import rounds
-from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 LEAST = 8  # rounds of a thread that each part keeps: what a block does besides is done once for each (judged)
 _SHARED = re.compile(
@@ -55,10 +56,10 @@ def fixes(asked: Asked) -> list[Fix]:
     many = rounds(setting, text, [one.body for one in found.shared])
     parts = int(min(held.blocks * setting.sms // launch.grid[0], many // LEAST))
     edits = spans_edited(setting, text, _spans(clear(text.code), found)) if parts > 1 else []
-    return [_fix(asked, found, parts, edits)] if edits else []
+    return [_fix(asked, found, parts, edits, methods_of(clear(text.code), found.shared))] if edits else []
 
 
-def _fix(asked: Asked, found: Parted, parts: int, edits: list) -> Fix:  # type: ignore[type-arg]
+def _fix(asked: Asked, found: Parted, parts: int, edits: list[Edit], of: Sequence[str]) -> Fix:
     setting, launch, price = asked.setting, asked.setting.launch, asked.finding.estimate
     assert launch is not None and price is not None
     given = [f"dim3({launch.grid[0]}, {parts})", str(launch.threads)]
@@ -79,6 +80,8 @@ def _fix(asked: Asked, found: Parted, parts: int, edits: list) -> Fix:  # type: 
             *([Condition(holds="the order in which floats are added does not matter", state="check",
                          why="atomics have none")] if found.table and not found.whole else []),
             Condition(holds="nothing that it calls asks for blockIdx.y", state="check", why="the grid has a new side"),
+            *(Condition(holds=f"methods of {name} leave it as it is", state="check", why="rounds may call them")
+              for name in of),
         ],
         proof=[
             Proof(what="blocks that share a loop", before=1, after=parts, unit="blocks",
