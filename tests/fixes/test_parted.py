@@ -154,7 +154,8 @@ def test_what_is_carried_or_done_again_is_left(was: str, new: str) -> None:
 
 def test_methods_of_parameters_are_named() -> None:
     """Whether they change the thread's own copy is theirs to say who has them."""
-    code = TABLE.replace("const Item* items,", "const Item* items, Slots slots,").replace("items[q].of(i)", "slots.of(i)")
+    code = TABLE.replace("const Item* items,", "const Item* items, Slots slots,")
+    code = code.replace("items[q].of(i)", "slots.of(i)")
     found = parted.parted(code)
     assert found is not None and parted.methods_of(code, found.shared) == ["slots"]
     own = code.replace("Slots slots,", "").replace("const int end", "Slots slots; const int end")
