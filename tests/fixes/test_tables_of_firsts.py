@@ -156,6 +156,8 @@ def test_a_block_whose_size_the_text_says_stays() -> None:
     assert "block.x" not in bounded.parameters
     (named,) = printed((HEAD + PLAIN).replace("void count", "BOUNDED void count"))
     assert "block.x" not in named.parameters
+    (within,) = printed((HEAD + PLAIN).replace("void count", "void counts::count"))
+    assert "block.x" in within.parameters
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def _bounded(kernel: Kernel) -> bool:
     """Whether the kernel's head says how large its blocks are, or may: in a word that is not C++'s."""
     above = kernel.lines[max(0, kernel.text.first - 4) : kernel.text.first - 1]
     head = kernel.text.code[: kernel.opening]
-    words = set(re.findall(r"\w+", head[head.find("__global__") : head.find("(")]))
+    words = set(re.findall(r"\w+(?!\w*\s*::)", head[head.find("__global__") : head.find("(")]))
     return "launch_bounds" in "\n".join([*above, head]).lower() or len(words - _HEAD) > 1
 
 
