@@ -15,6 +15,8 @@ from kscope.model.contract.fixes import Condition, Fix
 from kscope.model.faults import show_traceback
 
 MOST = 3  # fixes of one finding that are shown: the best first
+IN_ALL_WAYS = ("thread.elementwise:fixes",)
+"""Makers that take a text with its `#if`, whatever macros say."""
 ALONE = ("neighbours", "aggregate")
 MAKERS: dict[str, tuple[str, ...]] = {
     "MEM101": ("memory.lane_mapping:fixes", "memory.vectors:fixes", "memory.rows:fixes", "memory.records:fixes",
@@ -94,8 +96,8 @@ MAKERS: dict[str, tuple[str, ...]] = {
 
 def proposed(setting: Setting, findings: Sequence[Finding]) -> list[Finding]:
     """The findings with the changes that mend them; of a profile those that pay, or promise nothing in figures."""
-    bare, setting = setting.launch is None, with_seen(setting)
-    made = [_made(setting, f) if bare or f.severity != "info" else [] for f in findings]
+    bare, settings = setting.launch is None, (with_seen(setting), with_seen(setting, branches=True))
+    made = [_made(settings, f) if bare or f.severity != "info" else [] for f in findings]
     best: dict[int, Fix] = {}
     for fix in (fix for fixes in made for fix in fixes if fix.price is not None):
         best[fix.identity] = max(fix, best.get(fix.identity, fix), key=_promised)
@@ -107,19 +109,26 @@ def _promised(fix: Fix) -> float:
     return fix.price.speedup if fix.price is not None else 1.0
 
 
-def _made(setting: Setting, finding: Finding) -> list[Fix]:
-    found: list[Fix] = []
+def _made(settings: tuple[Setting, Setting], finding: Finding) -> list[Fix]:
+    """settings: as makers read it, and with what other macros would leave in of it."""
+    found: list[tuple[Fix, Setting]] = []
     for name in MAKERS.get(finding.code, ()):
         module, _, function = name.partition(":")
         make: Callable[[Asked], list[Fix]] = getattr(import_module(f"kscope.fixes.{module}"), function)
-        try:
-            found += make(Asked(setting, finding))
-        except Exception as error:  # a change that cannot be computed must not cost the finding
-            show_traceback(error)
+        for setting in reversed(settings) if name in IN_ALL_WAYS else settings[:1]:
+            try:
+                fixes = make(Asked(setting, finding))
+            except Exception as error:  # a change that cannot be computed must not cost the finding
+                show_traceback(error)
+                continue
+            found += [(fix, setting) for fix in fixes]
+            if fixes:
+                break
     # What takes several neighbours at once, or puts atomics together, is printed in one way alone.
-    found = [f for n, f in enumerate(found) if f.kind not in ALONE or f.kind not in {g.kind for g in found[:n]}]
-    placed = [_placed(setting, f) for f in found if f.printable or f.refused]
-    whole = (restored(f, [(e.file, setting.lines(e.file)) for e in f.edits]) for f in placed)
+    kinds = [fix.kind for fix, _ in found]
+    found = [one for n, one in enumerate(found) if kinds[n] not in ALONE or kinds[n] not in kinds[:n]]
+    placed = [(_placed(s, f), s) for f, s in found if f.printable or f.refused]
+    whole = (restored(f, [(e.file, s.lines(e.file)) for e in f.edits]) for f, s in placed)
     return [f for f in whole if f is not None and (f.printable or f.refused)][:MOST]
 
 

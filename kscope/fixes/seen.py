@@ -27,15 +27,16 @@ _LEAVES_OUT = {"0": True, "false": True, "1": False, "true": False}
 """Whether a test leaves out what stands behind it."""
 
 
-def with_seen(setting: Setting) -> Setting:
-    """With lines that makers may read."""
+def with_seen(setting: Setting, *, branches: bool = False) -> Setting:
+    """With lines that makers may read. branches: those of `#if` that were not compiled too, for who keeps them."""
     known: dict[str, Seen] = {}
 
     def lines(file: str) -> Sequence[str]:
         if file not in known:
             raw = setting.lines(file)
             plain = Seen(raw, raw, {}, frozenset(), frozenset())
-            known[file] = plain if file.endswith(_OTHER) else seen(raw, _run(setting, file))
+            run = frozenset[int]() if branches else _run(setting, file)
+            known[file] = plain if file.endswith(_OTHER) else seen(raw, run)
         return known[file]
 
     return structs.replace(setting, lines=lines)

@@ -7,13 +7,16 @@ import msgspec
 import pytest
 
 from kscope.engine.kernels.kernel import analyze_kernel
+from kscope.features.sass.listing import Listing
+from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import Seen, constants
 from kscope.fixes.given.text import blanked
-from kscope.fixes.seen import restored, seen
+from kscope.fixes.seen import restored, seen, with_seen
 from kscope.model.contract.fixes import Edit, Fix
 from kscope.model.kernel import source_lines
 from kscope.parsers.files.inputs import open_input
 from kscope.parsers.ncu.kernels import read_kernels
+from kscope.parsers.sass.instructions import parse_program
 from tests.support.reports import fixture
 
 TEXT = """int a = 1; // x[0] = {
@@ -51,6 +54,16 @@ def test_comments_and_what_is_left_out_are_blanks() -> None:
     ]  # fmt: skip
     assert all(len(read[n]) == len(raw) for n, raw in enumerate(TEXT) if n not in read.dead)
     assert seen([]) == [] and list(seen(["a / b"])) == ["a / b"]
+
+
+def test_branches_are_kept_for_who_takes_them_all() -> None:
+    raw = ["#ifdef A", " x = 1; // one", "#else", " x = 2;", "#endif"]
+    code = Listing(parse_program("k", 90, [(0, "MOV R0, 0x1", "k.cu", 2), (16, "EXIT", "k.cu", 9)]))
+    setting = Setting(code, lambda file: raw)
+    assert [x.strip() for x in with_seen(setting).lines("k.cu")] == ["", "x = 1;", "", "", ""]
+    assert [x.strip() for x in with_seen(setting, branches=True).lines("k.cu")] == [
+        "#ifdef A", "x = 1;", "#else", "x = 2;", "#endif",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
