@@ -42,6 +42,7 @@ def patient() -> Iterator[None]:
         yield
         return
     import dask
+    import distributed  # noqa: F401  # its own settings come first
 
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}):
         yield

@@ -70,12 +70,19 @@ def test_blocks_keep_their_threads(block: tuple[int, int, int], times: int, shap
 
 
 def test_the_launch_is_written_out_where_the_code_asks_for_its_shape(kernel: Callable[[str], Kernel]) -> None:
-    """levels.eight counts on blocks of 256 threads: no other shape. Code that reads all three sizes takes any."""
+    """levels.eight counts on blocks of 256 threads: no other shape. Code whose threads ask for their numbers in the grid
+    alone takes any."""
     facts = shaped(kernel(CASE), (8, 8, 4))
     found = BlockSize().check(facts)
     assert isinstance(found, Finding) and facts.code is not None
     assert rows(Asked(Setting(facts.code, lambda file: (), facts.kernel.launch), found)) == []
-    text = program("\n".join(f"LDC R{n}, c[0x0][{4 * n:#x}]" for n in range(3)))
+    lines = [
+        line for n, axis in enumerate("XYZ") for line in (
+            f"S2R R{4 * n}, SR_TID.{axis}", f"S2UR UR{4 + n}, SR_CTAID.{axis}", f"LDC R{4 * n + 1}, c[0x0][{4 * n:#x}]",
+            f"IMAD R{4 * n + 2}, R{4 * n + 1}, UR{4 + n}, R{4 * n}",
+        )
+    ]  # fmt: skip
+    text = program("\n".join(lines))
     launch = msgspec.structs.replace(facts.kernel.launch, grid=(32, 4, 10))
     (fix,) = rows(Asked(Setting(Listing(text), lambda file: (), launch), found))
     assert fix.code == "dim3 block(32, 8, 1), grid(8, 4, 40);" and fix.price == found.estimate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from kscope.fixes.atomics.by_reference import given
 from kscope.fixes.given.rewrite import declarations
@@ -17,16 +17,16 @@ _STATEMENT = re.compile(
 _HARMLESS = re.compile(r"__sync\w+|static_assert|assert|printf|if|for|while|switch|return")
 
 
-def carried(code: str, loop: Loop, lines: Sequence[str]) -> bool:
+def carried(code: str, loop: Loop, lines: Sequence[str], named: Collection[str] = ()) -> bool:
     """Whether a function could take by reference, or a method change, a value of the thread that is not a round's own.
-    lines: of the file, which has the functions."""
+    lines: of the file, which has the functions. named: what methods may be called of, as a condition has them."""
     text = re.sub(r"\batomic\w+\s*\(", "min(", code[loop.span[0] : loop.body[1]])
     head, before = code[code.find("(") : code.find("{")], code[code.find("{") : loop.span[0]]
     given_over = declarations(head)
     outside = {name for _, name in declarations(before)} | {name for kind, name in given_over if kind not in SIZES}
     outside -= {name for _, name in declarations(text)} | set(re.findall(r"\*[\s\w]*?(\w+)\s*[,)]", head))
     handed = {re.sub(r"^\s*&\s*|\s*\[[^\]]*\]\s*$", "", one) for one in given(text, lines)}
-    methods = _methods(text) - {name for _, name in given_over}  # which `asked` names
+    methods = _methods(text) - set(named)
     steady = set(re.findall(r"\bconst\s+\w[\w\s]*?[\s*&]+(\w+)\s*[=({]", before))
     return bool((handed | methods) & outside - steady)
 

@@ -114,7 +114,7 @@ def parted(code: str, lines: Sequence[str] = ()) -> Parted | None:
 def _acts(code: str, every: Sequence[Loop], bare: str, lines: Sequence[str]) -> bool:
     """Whether something is done outside of the loops, or carried on by their rounds."""
     stored = _STORED.search(bare) is not None or "atomic" in bare
-    return stored or acting(bare) or any(carried(code, x, lines) for x in every)
+    return stored or acting(bare) or any(carried(code, x, lines, methods_of(code, [x])) for x in every)
 
 
 def _late(code: str, every: Sequence[Loop], bare: str, shared: set[str]) -> bool:
