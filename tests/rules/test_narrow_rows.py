@@ -78,7 +78,8 @@ def test_the_launch_is_written_out_where_the_code_asks_for_its_shape(kernel: Cal
     assert rows(Asked(Setting(facts.code, lambda file: (), facts.kernel.launch), found)) == []
     lines = [
         line for n, axis in enumerate("XYZ") for line in (
-            f"S2R R{4 * n}, SR_TID.{axis}", f"S2UR UR{4 + n}, SR_CTAID.{axis}", f"LDC R{4 * n + 1}, c[0x0][{4 * n:#x}]",
+            f"S2R R{4 * n}, SR_TID.{axis}", f"S2UR UR{4 + n}, SR_CTAID.{axis}",
+            f"LDC R{4 * n + 1}, c[0x0][{4 * n:#x}]",
             f"IMAD R{4 * n + 2}, R{4 * n + 1}, UR{4 + n}, R{4 * n}",
         )
     ]  # fmt: skip
