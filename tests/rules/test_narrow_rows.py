@@ -70,8 +70,8 @@ def test_blocks_keep_their_threads(block: tuple[int, int, int], times: int, shap
 
 
 def test_the_launch_is_written_out_where_the_code_asks_for_its_shape(kernel: Callable[[str], Kernel]) -> None:
-    """levels.eight counts on blocks of 256 threads: no other shape. Code whose threads ask for their numbers in the grid
-    alone takes any."""
+    """levels.eight counts on blocks of 256 threads: no other shape. Code whose threads ask for their numbers in the
+    grid alone takes any."""
     facts = shaped(kernel(CASE), (8, 8, 4))
     found = BlockSize().check(facts)
     assert isinstance(found, Finding) and facts.code is not None
