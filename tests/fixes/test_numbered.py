@@ -39,3 +39,14 @@ STORE = ("LDC.64 R8, c[0x0][0x210]", "IMAD.WIDE R8, R5, 0x4, R8", "STG.E desc[UR
 def test_numbered(lines: tuple[str, ...], expected: bool) -> None:
     rows = [(16 * n, line, None, None) for n, line in enumerate(lines)]
     assert numbered(Listing(parse_program("kernel", 90, rows)), 0) is expected
+
+
+def test_two_sizes_that_are_loaded_at_once() -> None:
+    """Each is known: the one along y goes on by itself here."""
+    lines = [
+        "S2R R0, SR_TID.Y", "S2UR UR4, SR_CTAID.Y", "LDC R3, c[0x0][0x4]", NUMBER, "LDC.64 R10, c[0x0][RZ]",
+        "IADD3 R5, R5, R11, RZ", *STORE,
+    ]  # fmt: skip
+    for more, expected in ((lines, False), (lines[:4] + lines[6:], True)):
+        rows = [(16 * n, line, None, None) for n, line in enumerate(more)]
+        assert numbered(Listing(parse_program("kernel", 90, rows)), 1) is expected

@@ -77,10 +77,11 @@ def _operand(code: Listing, index: int, operand: Operand, axis: int, deep: int) 
     return _constant(code, operand, axis)
 
 
-def _constant(code: Listing, operand: Operand, axis: int) -> Place | None:
+def _constant(code: Listing, operand: Operand, axis: int, further: int = 0) -> Place | None:
+    """further: words behind the one that is named."""
     if operand.kind != "constant" or operand.bank != 0 or any(b.register >= 0 for b in operand.bases):
         return None
-    at = operand.value - abi(code.program.sm).block_shape - 4 * axis
+    at = operand.value + 4 * further - abi(code.program.sm).block_shape - 4 * axis
     return "size" if at == 0 else "blocks" if at == 12 else None
 
 
@@ -91,7 +92,10 @@ def _made(code: Listing, index: int, register: int, axis: int, deep: int) -> Pla
         ins = code.program.instructions[producer]
         last = ins.operands[-1] if ins.operands else None
         if last is not None and ins.opcode in ("S2R", "S2UR", "CS2R"):
-            found.add({f"SR_{name}.{'XYZ'[axis]}": place for name, place in _SPECIAL.items()}.get(last.text))
+            name = last.text if "." in last.text else f"{last.text}.X"
+            found.add({f"SR_{one}.{'XYZ'[axis]}": place for one, place in _SPECIAL.items()}.get(name))
+        elif last is not None and _copies(ins) and last.kind == "constant":
+            found.add(_constant(code, last, axis, register - ins.defs[0]))
         elif last is not None and _copies(ins):
             found.add(_operand(code, producer, last, axis, deep - 1))
         else:
